@@ -1,0 +1,231 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rocmforge {
+namespace {
+
+std::string system_text(int error) { return std::string(std::strerror(error)); }
+
+Error open_error(const std::string& path, int error) {
+  const ErrorCode code = error == ENOENT || error == ENOTDIR                   ? ErrorCode::file_not_found
+                         : error == EACCES || error == EPERM                   ? ErrorCode::file_access
+                         : error == ENXIO || error == EISDIR || error == ENODEV ? ErrorCode::file_not_regular
+                                                                                : ErrorCode::file_read;
+  return {code, fmt::format("file '{}': {}", path, system_text(error))};
+}
+
+const char* kind_name(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
+}
+
+FileIdentity identity_of(const struct stat& s) {
+  return {s.st_dev, s.st_ino, static_cast<uint64_t>(s.st_size),
+          static_cast<int64_t>(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+Result<File> File::open(const std::string& path, const FileCalls* calls) {
+  File file;
+  file.path_ = path;
+  file.calls_ = calls;
+  // O_NONBLOCK: opening a pipe without a writer would wait for one.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file.fd_ < 0) return open_error(path, errno);
+  struct stat s;
+  if (::fstat(file.fd_, &s) != 0) return open_error(path, errno);
+  if (!S_ISREG(s.st_mode)) {
+    return Error{ErrorCode::file_not_regular, fmt::format("file '{}': is {}", path, kind_name(s.st_mode))};
+  }
+  file.identity_ = identity_of(s);
+  // The same inode again, past the page cache; -1 where the file system has no direct reads.
+  file.direct_fd_ = ::open(fmt::format("/proc/self/fd/{}", file.fd_).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  return file;
+}
+
+void File::close() {
+  if (fd_ >= 0) ::close(fd_);
+  if (direct_fd_ >= 0) ::close(direct_fd_);
+  fd_ = direct_fd_ = -1;
+}
+
+File::~File() { close(); }
+
+File::File(File&& other) noexcept
+    : path_(std::move(other.path_)),
+      identity_(other.identity_),
+      calls_(other.calls_),
+      fd_(std::exchange(other.fd_, -1)),
+      direct_fd_(std::exchange(other.direct_fd_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  path_ = std::move(other.path_);
+  identity_ = other.identity_;
+  calls_ = other.calls_;
+  fd_ = std::exchange(other.fd_, -1);
+  direct_fd_ = std::exchange(other.direct_fd_, -1);
+  return *this;
+}
+
+namespace {
+
+using Pread = std::function<ssize_t(int, void*, size_t, off_t)>;
+
+// Reads until `to` is full. `n_allowed_short`: how many bytes at the end may lie past the end of the file.
+Result<void> read_fully(int fd, const Pread* pread_call, std::span<std::byte> to, uint64_t offset,
+                        size_t n_allowed_short, const std::string& path) {
+  size_t n_done = 0;
+  while (n_done < to.size()) {
+    const auto at = static_cast<off_t>(offset + n_done);
+    const size_t n_left = std::min<size_t>(to.size() - n_done, size_t{1} << 30);
+    const ssize_t n = pread_call ? (*pread_call)(fd, to.data() + n_done, n_left, at)
+                                 : ::pread(fd, to.data() + n_done, n_left, at);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return Error{ErrorCode::file_read,
+                   fmt::format("file '{}' at byte {}: {}", path, offset + n_done, system_text(errno))};
+    }
+    if (n == 0) {
+      if (to.size() - n_done <= n_allowed_short) return {};
+      return Error{ErrorCode::file_truncated, fmt::format("file '{}': ends at byte {}, {} more were expected", path,
+                                                          offset + n_done, to.size() - n_done)};
+    }
+    n_done += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> File::read_at(std::span<std::byte> to, uint64_t offset) const {
+  return read_fully(fd_, calls_ && calls_->pread ? &calls_->pread : nullptr, to, offset, 0, path_);
+}
+
+Result<void> File::read_direct_at(std::span<std::byte> to, uint64_t offset) const {
+  CHECK(offset % kDirectAlignment == 0 && to.size() % kDirectAlignment == 0 &&
+        reinterpret_cast<uintptr_t>(to.data()) % kDirectAlignment == 0);
+  const uint64_t end = offset + to.size();
+  const size_t n_past_end = end > size() ? static_cast<size_t>(end - size()) : 0;
+  if (n_past_end >= kDirectAlignment) {
+    return Error{ErrorCode::file_truncated, fmt::format("file '{}': read to byte {} of {}", path_, end, size())};
+  }
+  const int fd = direct_fd_ >= 0 ? direct_fd_ : fd_;
+  return read_fully(fd, calls_ && calls_->pread ? &calls_->pread : nullptr, to, offset, n_past_end, path_);
+}
+
+bool File::is_cached(uint64_t offset) const {
+  std::byte byte;
+  const iovec part{&byte, 1};
+  return ::preadv2(fd_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+}
+
+Result<FileIdentity> File::current_identity() const {
+  struct stat s;
+  if (::stat(path_.c_str(), &s) != 0) return open_error(path_, errno);
+  return identity_of(s);
+}
+
+Error FileWriter::failed(const char* what) const {
+  return {ErrorCode::file_write, fmt::format("file '{}': {}: {}", path_, what, system_text(errno))};
+}
+
+Result<FileWriter> FileWriter::create(const std::string& path) {
+  FileWriter writer;
+  writer.path_ = path;
+  struct stat s;
+  const bool exists = ::stat(path.c_str(), &s) == 0;
+  if (exists && S_ISDIR(s.st_mode)) {
+    return Error{ErrorCode::file_not_regular, fmt::format("file '{}': is a directory", path)};
+  }
+  if (exists && !S_ISREG(s.st_mode)) {
+    writer.fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  } else {
+    writer.temporary_path_ = fmt::format("{}.{}.part", path, ::getpid());
+    writer.fd_ = ::open(writer.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  }
+  if (writer.fd_ < 0) {
+    writer.temporary_path_.clear();
+    return writer.failed("cannot create");
+  }
+  return writer;
+}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_path_(std::exchange(other.temporary_path_, {})),
+      position_(other.position_),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
+}
+
+Result<void> FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return failed("cannot write");
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    position_ += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> FileWriter::write_at(std::span<const std::byte> bytes, uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        ::pwrite(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30), static_cast<off_t>(offset));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return failed("cannot write");
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> FileWriter::resize(uint64_t n_bytes) {
+  if (temporary_path_.empty()) return {};  // a device has no length
+  if (::ftruncate(fd_, static_cast<off_t>(n_bytes)) != 0) return failed("cannot resize");
+  return {};
+}
+
+Result<void> FileWriter::commit() {
+  if (::close(std::exchange(fd_, -1)) != 0) return failed("cannot close");
+  if (temporary_path_.empty()) return {};
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return failed("cannot rename into place");
+  temporary_path_.clear();
+  return {};
+}
+
+Result<std::string> read_whole_file(const std::string& path, uint64_t max_bytes) {
+  const File file = TRY(File::open(path));
+  if (file.size() > max_bytes) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("file '{}': {} bytes, more than the limit of {}", path, file.size(), max_bytes)};
+  }
+  std::string text(file.size(), '\0');
+  TRY(file.read_at(std::as_writable_bytes(std::span(text)), 0));
+  return text;
+}
+
+}  // namespace rocmforge

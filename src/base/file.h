@@ -1,0 +1,101 @@
+#pragma once
+// Files by position, never by mapping: a mapped file that shrinks kills the process, a short pread is an error value.
+//
+// File reads; FileWriter writes. Only regular files are opened, and opening never blocks (a named pipe would).
+// Threads: read_at may be called from many threads at once.
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rocmforge {
+
+// The seam where tests count reads and inject faults. Each call behaves like the system call of its name.
+struct FileCalls {
+  std::function<ssize_t(int fd, void* to, size_t n_bytes, off_t offset)> pread;
+};
+
+// What tells two files apart, and one file before and after somebody wrote to it.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t n_bytes = 0;
+  int64_t modified_ns = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+class File {
+ public:
+  static Result<File> open(const std::string& path, const FileCalls* calls = nullptr);
+  ~File();
+  File(File&&) noexcept;
+  File& operator=(File&&) noexcept;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return identity_.n_bytes; }
+  const FileIdentity& identity() const { return identity_; }
+
+  // Fills `to` from `offset`, or fails: file_read (the system's error) or file_truncated (the file is shorter now).
+  Result<void> read_at(std::span<std::byte> to, uint64_t offset) const;
+
+  // The same past the page cache. REQUIRES: `to`'s address and size and `offset` are multiples of kDirectAlignment;
+  // the last block of the file may be partial, the bytes after its end are then left alone.
+  // Falls back to read_at on file systems without direct reads.
+  Result<void> read_direct_at(std::span<std::byte> to, uint64_t offset) const;
+  static constexpr size_t kDirectAlignment = 4096;
+
+  // Whether the byte at `offset` is in the page cache, so that a buffered read costs a copy and no I/O.
+  bool is_cached(uint64_t offset) const;
+
+  // The file's state on disk now: the size and time change under a writer, the inode when it is replaced at its path.
+  Result<FileIdentity> current_identity() const;
+
+ private:
+  File() = default;
+  void close();
+
+  std::string path_;
+  FileIdentity identity_;
+  const FileCalls* calls_ = nullptr;
+  int fd_ = -1;
+  int direct_fd_ = -1;
+};
+
+// Writes a new file and publishes it whole: everything goes to a temporary name beside the target, commit() renames.
+// Without commit() nothing is left behind. A target that is a device (/dev/null) is written directly.
+class FileWriter {
+ public:
+  static Result<FileWriter> create(const std::string& path);
+  ~FileWriter();
+  FileWriter(FileWriter&&) noexcept;
+  FileWriter& operator=(FileWriter&&) = delete;
+
+  Result<void> write(std::span<const std::byte> bytes);
+  Result<void> write_at(std::span<const std::byte> bytes, uint64_t offset);
+  // Makes the file n_bytes long without writing: a hole that reads as zeros.
+  Result<void> resize(uint64_t n_bytes);
+  uint64_t position() const { return position_; }
+  Result<void> commit();
+
+ private:
+  FileWriter() = default;
+  Error failed(const char* what) const;
+
+  std::string path_;
+  std::string temporary_path_;  // empty: the target is written directly
+  uint64_t position_ = 0;
+  int fd_ = -1;
+};
+
+// A whole small file, at most max_bytes.
+Result<std::string> read_whole_file(const std::string& path, uint64_t max_bytes);
+
+}  // namespace rocmforge

@@ -6,8 +6,6 @@
 //
 //   weight = d * (nibble - 8)
 
-#include <cmath>
-
 #include "tensor/half.h"
 
 namespace rocmforge::formats {

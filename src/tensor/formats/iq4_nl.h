@@ -1,0 +1,34 @@
+#pragma once
+// IQ4_NL: 32 weights in 18 bytes (4.5 bits each). One scale; 4-bit codes into 16 levels, denser around zero.
+//
+//   d       f16      scale
+//   qs[16]  bytes    low nibble of qs[j]: code of weight j;  high nibble: of weight j + 16
+//
+//   weight = d * level[code]
+
+#include "tensor/half.h"
+
+namespace rocmforge::formats {
+
+struct Iq4Nl {
+  static constexpr int kElements = 32;
+
+  F16 d;
+  uint8_t qs[16];
+};
+static_assert(sizeof(Iq4Nl) == 18);
+
+RF_HOST_DEVICE inline int iq4_level(int code) {
+  static constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  return kLevels[code];
+}
+
+RF_HOST_DEVICE inline void decode(float* to, const Iq4Nl& block) {  // to: 32
+  const float d = to_float(block.d);
+  for (int j = 0; j < 16; j++) {
+    to[j] = d * static_cast<float>(iq4_level(block.qs[j] & 0xF));
+    to[j + 16] = d * static_cast<float>(iq4_level(block.qs[j] >> 4));
+  }
+}
+
+}  // namespace rocmforge::formats

@@ -14,6 +14,8 @@ inline Clock system_clock() {
   return [] { return std::chrono::steady_clock::now(); };
 }
 
-inline double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 }  // namespace rocmforge

@@ -6,7 +6,7 @@ namespace rocmforge {
 
 std::string_view error_name(ErrorCode code) {
   switch (code) {
-#define RF_NAME(x) \
+#define RF_NAME(x)   \
   case ErrorCode::x: \
     return #x
     RF_NAME(invalid_argument);

@@ -13,36 +13,36 @@ namespace rocmforge {
 
 enum class ErrorCode : uint16_t {
   // Any room
-  invalid_argument,   // a caller's value is outside what is documented
-  out_of_range,       // a number does not fit where it must go
-  out_of_memory,      // needed, available and what to change are in the message
-  unsupported,        // understood, and deliberately not done
-  limit_exceeded,     // a stated limit (size, depth, count, time) was reached
+  invalid_argument,  // a caller's value is outside what is documented
+  out_of_range,      // a number does not fit where it must go
+  out_of_memory,     // needed, available and what to change are in the message
+  unsupported,       // understood, and deliberately not done
+  limit_exceeded,    // a stated limit (size, depth, count, time) was reached
   cancelled,
 
   // base: files and the operating system
   file_not_found,
-  file_not_regular,   // a directory, pipe, device or socket where a file is needed
+  file_not_regular,  // a directory, pipe, device or socket where a file is needed
   file_empty,
-  file_access,        // permission
-  file_read,          // the operating system reported an I/O error
+  file_access,  // permission
+  file_read,    // the operating system reported an I/O error
   file_write,
-  file_truncated,     // the file ended before the bytes that were promised
-  file_changed,       // another file stands where the opened one stood
+  file_truncated,  // the file ended before the bytes that were promised
+  file_changed,    // another file stands where the opened one stood
 
   // base: JSON
   json_syntax,
   json_depth,
-  json_type,          // a value of another type than the reader asked for
+  json_type,  // a value of another type than the reader asked for
 
   // gguf: container
   gguf_bad_magic,
   gguf_big_endian,
   gguf_bad_version,
-  gguf_truncated,         // the header ends before what it announces
+  gguf_truncated,  // the header ends before what it announces
   gguf_too_many_keys,
   gguf_too_many_tensors,
-  gguf_bad_key,           // empty, too long, not UTF-8, embedded NUL
+  gguf_bad_key,  // empty, too long, not UTF-8, embedded NUL
   gguf_duplicate_key,
   gguf_bad_value_type,
   gguf_nested_array,
@@ -54,10 +54,10 @@ enum class ErrorCode : uint16_t {
   gguf_bad_tensor_name,
   gguf_duplicate_tensor,
   gguf_bad_dimension_count,
-  gguf_bad_dimension,     // zero, or a product that does not fit
-  gguf_bad_tensor_type,   // an id that is unknown
+  gguf_bad_dimension,    // zero, or a product that does not fit
+  gguf_bad_tensor_type,  // an id that is unknown
   gguf_removed_tensor_type,
-  gguf_ragged_row,        // the first dimension is not a whole number of blocks
+  gguf_ragged_row,  // the first dimension is not a whole number of blocks
   gguf_tensor_too_large,
   gguf_misaligned_tensor,
   gguf_tensor_out_of_file,
@@ -69,20 +69,20 @@ enum class ErrorCode : uint16_t {
   gguf_split_count,
   gguf_split_number,
   gguf_split_missing,
-  gguf_split_mismatch,    // shards that do not belong together
+  gguf_split_mismatch,  // shards that do not belong together
   gguf_write,
 
   // tokenizer
-  tokenizer_kind,         // an unknown tokenizer model
-  tokenizer_vocabulary,   // tokens, scores, types or merges that contradict each other
-  tokenizer_special,      // a special token id outside the vocabulary
-  tokenizer_pattern,      // a pre-tokenizer pattern failed or hit its limit
-  tokenizer_input,        // an id or text that cannot be converted
+  tokenizer_kind,        // an unknown tokenizer model
+  tokenizer_vocabulary,  // tokens, scores, types or merges that contradict each other
+  tokenizer_special,     // a special token id outside the vocabulary
+  tokenizer_pattern,     // a pre-tokenizer pattern failed or hit its limit
+  tokenizer_input,       // an id or text that cannot be converted
 
   // templates
   template_syntax,
   template_runtime,
-  template_raised,        // the template called raise_exception
+  template_raised,  // the template called raise_exception
   template_limit,
 };
 

@@ -13,11 +13,13 @@
 namespace rocmforge {
 namespace {
 
-std::string system_text(int error) { return std::string(std::strerror(error)); }
+std::string system_text(int error) {
+  return std::string(std::strerror(error));
+}
 
 Error open_error(const std::string& path, int error) {
-  const ErrorCode code = error == ENOENT || error == ENOTDIR                   ? ErrorCode::file_not_found
-                         : error == EACCES || error == EPERM                   ? ErrorCode::file_access
+  const ErrorCode code = error == ENOENT || error == ENOTDIR                    ? ErrorCode::file_not_found
+                         : error == EACCES || error == EPERM                    ? ErrorCode::file_access
                          : error == ENXIO || error == EISDIR || error == ENODEV ? ErrorCode::file_not_regular
                                                                                 : ErrorCode::file_read;
   return {code, fmt::format("file '{}': {}", path, system_text(error))};
@@ -62,7 +64,9 @@ void File::close() {
   fd_ = direct_fd_ = -1;
 }
 
-File::~File() { close(); }
+File::~File() {
+  close();
+}
 
 File::File(File&& other) noexcept
     : path_(std::move(other.path_)),
@@ -93,8 +97,8 @@ Result<void> read_fully(int fd, const Pread* pread_call, std::span<std::byte> to
   while (n_done < to.size()) {
     const auto at = static_cast<off_t>(offset + n_done);
     const size_t n_left = std::min<size_t>(to.size() - n_done, size_t{1} << 30);
-    const ssize_t n = pread_call ? (*pread_call)(fd, to.data() + n_done, n_left, at)
-                                 : ::pread(fd, to.data() + n_done, n_left, at);
+    const ssize_t n =
+        pread_call ? (*pread_call)(fd, to.data() + n_done, n_left, at) : ::pread(fd, to.data() + n_done, n_left, at);
     if (n < 0) {
       if (errno == EINTR) continue;
       return Error{ErrorCode::file_read,

@@ -6,6 +6,7 @@
 #include <boost/json/src.hpp>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "base/utf8.h"
@@ -42,15 +43,24 @@ class Builder {
     stack_.back().key = std::exchange(text_, {});
     return true;
   }
-  bool on_number_part(string_view, error_code&) { return true; }
-  bool on_int64(int64_t v, string_view, error_code&) { return add(v); }
-  bool on_uint64(uint64_t v, string_view, error_code&) { return add(v); }
-  bool on_double(double v, string_view, error_code& error) {
-    if (!std::isfinite(v)) {
-      error = boost::json::error::exponent_overflow;
-      return false;
+  bool on_number_part(string_view part, error_code&) { return append(part); }
+  bool on_int64(int64_t v, string_view, error_code&) { return text_.clear(), add(v); }
+  bool on_uint64(uint64_t v, string_view, error_code&) { return text_.clear(), add(v); }
+  // Boost 1.81 computes doubles only approximately, so the digits are converted again, to the nearest double.
+  bool on_double(double, string_view part, error_code& error) {
+    append(part);
+    const std::string digits = std::exchange(text_, {});
+    double exact = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), exact);
+    if (failure == std::errc::result_out_of_range) {
+      // Too small is zero, as everywhere; too large has no double.
+      if (std::abs(std::strtod(digits.c_str(), nullptr)) > 1) {
+        error = boost::json::error::exponent_overflow;
+        return false;
+      }
+      exact = digits[0] == '-' ? -0.0 : 0.0;
     }
-    return add(v);
+    return add(exact);
   }
   bool on_bool(bool v, error_code&) { return add(v); }
   bool on_null(error_code&) { return add(nullptr); }
@@ -148,11 +158,21 @@ void append_json_string(std::string& out, std::string_view text) {
     }
     at++;
     switch (byte) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (byte < 0x20) {
           out += fmt::format("\\u{:04x}", byte);
@@ -192,10 +212,18 @@ void JsonWriter::close(char bracket) {
   out_.push_back(bracket);
 }
 
-JsonWriter& JsonWriter::begin_object() { return open('{'), *this; }
-JsonWriter& JsonWriter::end_object() { return close('}'), *this; }
-JsonWriter& JsonWriter::begin_array() { return open('['), *this; }
-JsonWriter& JsonWriter::end_array() { return close(']'), *this; }
+JsonWriter& JsonWriter::begin_object() {
+  return open('{'), *this;
+}
+JsonWriter& JsonWriter::end_object() {
+  return close('}'), *this;
+}
+JsonWriter& JsonWriter::begin_array() {
+  return open('['), *this;
+}
+JsonWriter& JsonWriter::end_array() {
+  return close(']'), *this;
+}
 
 JsonWriter& JsonWriter::key(std::string_view name) {
   CHECK(!has_items_.empty() && !after_key_);
@@ -224,8 +252,12 @@ JsonWriter& JsonWriter::value(bool v) {
   out_ += v ? "true" : "false";
   return *this;
 }
-JsonWriter& JsonWriter::value(int64_t v) { return number(v), *this; }
-JsonWriter& JsonWriter::value(uint64_t v) { return number(v), *this; }
+JsonWriter& JsonWriter::value(int64_t v) {
+  return number(v), *this;
+}
+JsonWriter& JsonWriter::value(uint64_t v) {
+  return number(v), *this;
+}
 JsonWriter& JsonWriter::value(double v) {
   if (!std::isfinite(v)) return null();
   return number(v), *this;

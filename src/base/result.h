@@ -74,12 +74,15 @@ class [[nodiscard]] Result<void> {
 
 }  // namespace rocmforge
 
-// The value of a Result, or return its error from the enclosing function.
-#define TRY(expression)                                            \
-  __extension__({                                                  \
-    auto&& rf_result = (expression);                               \
-    if (__builtin_expect(!rf_result.ok(), 0)) {                    \
-      return ::rocmforge::Error(std::move(rf_result).error());     \
-    }                                                              \
-    std::move(rf_result).value();                                  \
+// The value of a Result, or return its error from the enclosing function. Each use names its variable afresh, so that
+// one TRY may stand inside another.
+#define TRY(expression) RF_TRY_COUNTED(__COUNTER__, expression)
+#define RF_TRY_COUNTED(counter, expression) RF_TRY_NAMED(counter, expression)
+#define RF_TRY_NAMED(counter, expression)                                \
+  __extension__({                                                        \
+    auto&& rf_result_##counter = (expression);                           \
+    if (__builtin_expect(!rf_result_##counter.ok(), 0)) {                \
+      return ::rocmforge::Error(std::move(rf_result_##counter).error()); \
+    }                                                                    \
+    std::move(rf_result_##counter).value();                              \
   })

@@ -62,7 +62,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-size_t ThreadPool::n_threads() const { return state_->workers.size() + 1; }
+size_t ThreadPool::n_threads() const {
+  return state_->workers.size() + 1;
+}
 
 void ThreadPool::run_parts(size_t n_parts, void (*call)(void*, size_t), void* part) {
   State& s = *state_;

@@ -33,7 +33,8 @@ std::string format_count(uint64_t n) {
 Result<uint64_t> parse_size(std::string_view text) {
   const auto bad = [&] {
     return Error{ErrorCode::invalid_argument, fmt::format("size '{}': expected a number with an optional unit, "
-                                                          "such as 512M or 1.5G", text)};
+                                                          "such as 512M or 1.5G",
+                                                          text)};
   };
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);

@@ -12,9 +12,13 @@ namespace rocmforge::testing {
 
 namespace fs = std::filesystem;
 
-std::string source_path(std::string_view relative) { return std::string(RF_SOURCE_DIR "/") + std::string(relative); }
+std::string source_path(std::string_view relative) {
+  return std::string(RF_SOURCE_DIR "/") + std::string(relative);
+}
 
-std::string data_path(std::string_view relative) { return source_path("tests/data/" + std::string(relative)); }
+std::string data_path(std::string_view relative) {
+  return source_path("tests/data/" + std::string(relative));
+}
 
 std::string shared_path(std::string_view relative) {
   const fs::path path = fs::path(RF_SOURCE_DIR) / ".." / "shared" / relative;

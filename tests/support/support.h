@@ -43,6 +43,6 @@ std::mt19937_64 seeded_rng();
 
 }  // namespace rocmforge::testing
 
-#define RF_NEED_SHARED(name, relative)                                                          \
-  const std::string name = ::rocmforge::testing::shared_path(relative);                         \
+#define RF_NEED_SHARED(name, relative)                                  \
+  const std::string name = ::rocmforge::testing::shared_path(relative); \
   if (name.empty()) GTEST_SKIP() << "reference material '" << (relative) << "' is not beside the checkout"

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""The laws of the house that a compiler does not check. Prints each violation, exits 1 if there is one.
+
+  includes   an include may point only to an earlier room (ARCHITECTURE.md draws the order)
+  length     no source file over 500 lines; data tables (*_tables.*) excepted
+  silence    library code speaks through base/log.cpp alone: no printf, cout, cerr, puts, write to stdout or stderr
+  layers     the command knows the library, never the other way round
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOMS = ["base", "tensor", "gguf", "tokenizer", "model", "weights", "kv", "plan", "cpu", "gpu", "engine", "server"]
+# Rooms on one line of the drawing do not know each other.
+SIDE_BY_SIDE = {("tokenizer", "model"), ("model", "tokenizer"), ("cpu", "gpu"), ("gpu", "cpu")}
+MAX_LINES = 500
+SOURCE = {".h", ".cpp", ".cu", ".cuh", ".inl", ".py"}
+SPEAKS = re.compile(r"\b(?:std::)?(?:printf|fprintf|puts|fputs|putchar|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b|fmt::print\b"
+                    r"|STD(?:OUT|ERR)_FILENO|\bstderr\b|\bstdout\b")
+
+
+def source_files(root):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+    if listed.returncode == 0:
+        names = listed.stdout.split("\n")
+    else:
+        names = [str(p.relative_to(root)) for p in pathlib.Path(root).rglob("*") if "build" not in p.parts]
+    return [n for n in names if pathlib.Path(n).suffix in SOURCE and (pathlib.Path(root) / n).is_file()]
+
+
+def room_of(name):
+    parts = pathlib.PurePath(name).parts
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_file(root, name):
+    text = (pathlib.Path(root) / name).read_text(encoding="utf-8")
+    lines = text.split("\n")
+    if len(lines) - 1 > MAX_LINES and "_tables." not in name:
+        yield f"{name}: {len(lines) - 1} lines, the limit is {MAX_LINES}"
+    room = room_of(name)
+    if room is None:
+        return
+    if room not in ROOMS:
+        yield f"{name}: '{room}' is not a room of the house"
+        return
+    is_test = name.endswith("_test.cpp")
+    for number, line in enumerate(lines, 1):
+        include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if include:
+            target = include.group(1).split("/")[0]
+            if target == "apps":
+                yield f"{name}:{number}: the library may not include the command"
+            elif target in ROOMS and target != room:
+                if ROOMS.index(target) > ROOMS.index(room) or (room, target) in SIDE_BY_SIDE:
+                    yield f"{name}:{number}: {room} may not include {target}"
+            elif target not in ROOMS and not (is_test and target == "support"):
+                yield f"{name}:{number}: include '{include.group(1)}' from the root of src"
+        code = line.split("//")[0]
+        if not is_test and name != "src/base/log.cpp" and SPEAKS.search(code):
+            yield f"{name}:{number}: library code speaks only through base/log.h"
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else "."
+    files = source_files(root)
+    violations = [v for name in files for v in check_file(root, name)]
+    for violation in violations:
+        print(violation)
+    print(f"{len(files)} files checked, {len(violations)} violations")
+    return 1 if violations or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The checks that block a change and are too slow for every build. Run by `make ci`, which installs what they need.
+# Each stage has a budget in seconds on 2 cores; going over is printed, a failing stage ends the run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+fuzz_seconds=${FUZZ_SECONDS:-60}
+total_start=$SECONDS
+
+stage() {  # stage NAME BUDGET COMMAND...
+  local name=$1 budget=$2 start=$SECONDS
+  shift 2
+  printf '\n== %s (budget %d s)\n' "$name" "$budget"
+  "$@"
+  local took=$((SECONDS - start))
+  printf '== %s: %d s of %d\n' "$name" "$took" "$budget"
+  if [ "$took" -gt "$budget" ]; then printf '== %s went over its budget\n' "$name"; fi
+}
+
+tests_under() {  # tests_under PRESET TARGETS CTEST_ARGS...
+  local preset=$1 targets=$2
+  shift 2
+  cmake --preset "$preset" >/dev/null
+  # shellcheck disable=SC2086
+  cmake --build --preset "$preset" -j "$jobs" --target $targets
+  ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@"
+}
+
+address_and_undefined() { tests_under asan all; }
+
+# Only what shares state between threads.
+threads() { tests_under tsan "base_test" -R '^(ThreadPool|File|Log)\.'; }
+
+fuzzers() {
+  local target names=()
+  for target in build/asan/fuzz/*_fuzz; do names+=("$(basename "$target")"); done
+  printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c '
+    corpus=fuzz/corpus/$(basename {} _fuzz)
+    work=$(mktemp -d)
+    trap "rm -rf $work" EXIT
+    build/asan/fuzz/{} -max_total_time='"$fuzz_seconds"' -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 \
+      "$work" "$corpus" >"$work.log" 2>&1 || { cat "$work.log"; exit 255; }
+    echo "{}: $(grep -o "stat::number_of_executed_units:.*" "$work.log")"
+    rm -f "$work.log"'
+}
+
+changed_sources() {  # of the last 20 commits, newest first
+  local base
+  base=$(git rev-list --max-count=21 HEAD | tail -n 1)
+  if [ "$(git rev-list --count HEAD)" -le 21 ]; then base=$(git hash-object -t tree /dev/null); fi
+  git diff --name-only --diff-filter=d "$base" HEAD -- '*.cpp' '*.h'
+}
+
+formatting() { changed_sources | xargs -r clang-format-19 --dry-run -Werror; }
+
+# As many of the changed files as the time allows; a finding fails, running out of time does not.
+tidy() {
+  local deadline=$((SECONDS + 150)) n_done=0 files
+  mapfile -t files < <(changed_sources | grep '\.cpp$' | shuf --random-source=<(git rev-parse HEAD))
+  for file in "${files[@]}"; do
+    [ $SECONDS -lt $deadline ] || break
+    grep -q "/$file\"" build/asan/compile_commands.json || continue
+    clang-tidy-19 --quiet -p build/asan "$file" 2>/dev/null
+    n_done=$((n_done + 1))
+  done
+  echo "clang-tidy: $n_done of ${#files[@]} changed files"
+}
+
+stage "tests under address and undefined sanitizers" 900 address_and_undefined
+stage "tests under thread sanitizer" 480 threads
+stage "fuzzers, $fuzz_seconds s each" 240 fuzzers
+stage "clang-format" 30 formatting
+stage "clang-tidy" 180 tidy
+printf '\nall stages passed in %d s\n' $((SECONDS - total_start))

@@ -61,6 +61,11 @@ std::string_view error_name(ErrorCode code) {
     RF_NAME(gguf_split_missing);
     RF_NAME(gguf_split_mismatch);
     RF_NAME(gguf_write);
+    RF_NAME(model_unsupported);
+    RF_NAME(model_hyperparameter);
+    RF_NAME(model_tensor_missing);
+    RF_NAME(model_tensor_shape);
+    RF_NAME(model_not_finite);
     RF_NAME(tokenizer_kind);
     RF_NAME(tokenizer_vocabulary);
     RF_NAME(tokenizer_special);

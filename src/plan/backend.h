@@ -1,0 +1,51 @@
+#pragma once
+// What runs steps: the second of the two virtual interfaces (cpu/backend.h, later gpu).
+//
+// Threads: one pass at a time.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "plan/batch.h"
+#include "plan/step.h"
+#include "weights/placement.h"
+
+namespace rocmforge {
+
+enum class KvType : uint8_t { f16, f32 };
+
+// The memory of a pass beside the weights, known before a byte is allocated.
+struct PassMemory {
+  std::span<const Slot> slots;
+  uint32_t max_rows = 0;     // per pass
+  uint32_t max_outputs = 0;
+  uint32_t n_layers = 0;
+  uint32_t n_pages = 0;
+  uint32_t kv_width = 0;     // elements of one position's keys (values: the same) in one layer
+  KvType kv_type = KvType::f16;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;  // "cpu (avx2, 2 threads)"
+  virtual Placement& placement() = 0;
+
+  // Bytes that reserve() would allocate.
+  virtual uint64_t pass_bytes(const PassMemory& memory) const = 0;
+  // Slots and KV pages. Called again with other sizes it replaces what was there.
+  virtual Result<void> reserve(const PassMemory& memory) = 0;
+  virtual void release() = 0;
+
+  // Runs the steps in order. Every weight they name is resident; `weights` gives its address and shape.
+  // REQUIRES: reserved for at least this batch.
+  virtual Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) = 0;
+
+  // The rows of a slot as f32, row after row; waits for the steps before it. REQUIRES: out.size() = rows x width
+  virtual Result<void> read(std::span<float> out, SlotId slot) = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,1 @@
+#include "weights/weight_store.h"

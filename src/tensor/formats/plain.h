@@ -1,0 +1,35 @@
+#pragma once
+// F32, F16, BF16: weights as plain floats, one to a block, so that they can be treated like every other format.
+
+#include "tensor/half.h"
+
+namespace rocmforge::formats {
+
+struct PlainF32 {
+  static constexpr int kElements = 1;
+  float value;
+};
+
+struct PlainF16 {
+  static constexpr int kElements = 1;
+  F16 value;
+};
+
+struct PlainBf16 {
+  static constexpr int kElements = 1;
+  Bf16 value;
+};
+
+static_assert(sizeof(PlainF32) == 4 && sizeof(PlainF16) == 2 && sizeof(PlainBf16) == 2);
+
+RF_HOST_DEVICE inline void decode(float* to, const PlainF32& block) {
+  *to = block.value;
+}
+RF_HOST_DEVICE inline void decode(float* to, const PlainF16& block) {
+  *to = to_float(block.value);
+}
+RF_HOST_DEVICE inline void decode(float* to, const PlainBf16& block) {
+  *to = to_float(block.value);
+}
+
+}  // namespace rocmforge::formats

@@ -149,14 +149,14 @@ TEST(Codec, CodebooksHoldThePublishedLevels) {
   using namespace formats;
   const auto iq1 = [](uint32_t i) {
     // 0, 1, 2 -> -1, 0, 1 in each byte: borrowing is kept away by a high bit that is taken out again.
-    return ((spread_8x2(iq1_code(i)) | 0x8080808080808080) - 0x0101010101010101) ^ 0x8080808080808080;
+    return ((spread_8x2(iq1_code(i)) | 0x80 * kEachByte) - kEachByte) ^ 0x80 * kEachByte;
   };
   EXPECT_EQ(crc32_of_levels(2048, iq1, 8), 0xB85E6CCFu);
   EXPECT_EQ(crc32_of_levels(256, [](uint32_t i) { return iq2_magnitudes(iq2_xxs_code(i)); }, 8), 0x9924FF02u);
   EXPECT_EQ(crc32_of_levels(512, [](uint32_t i) { return iq2_magnitudes(iq2_xs_code(i)); }, 8), 0xFA1E1BFDu);
   EXPECT_EQ(crc32_of_levels(1024, [](uint32_t i) { return iq2_magnitudes(iq2_s_code(i)); }, 8), 0x25AE5BF1u);
   EXPECT_EQ(crc32_of_levels(256, [](uint32_t i) { return iq3_xxs_magnitudes(i, 0); }, 4), 0x07BA9ED0u);
-  const auto iq3_s = [](uint32_t i) { return 2 * spread_4x3(iq3_s_code(i), 0) + 0x01010101; };
+  const auto iq3_s = [](uint32_t i) { return 2 * spread_4x3(iq3_s_code(i), 0) + kEachByte; };
   EXPECT_EQ(crc32_of_levels(512, iq3_s, 4), 0xF576E4F3u);
 }
 

@@ -33,7 +33,7 @@ RF_HOST_DEVICE inline void decode(float* to, const Iq3S& block) {  // to: 256
       const uint8_t* low = block.qs + 8 * i + 2 * k;
       const uint32_t high = block.qh[i] >> 2 * k;
       const uint64_t field = spread_4x3(iq3_s_code(low[0] | (high & 1) << 8), iq3_s_code(low[1] | (high & 2) << 7));
-      scale_levels(to, scale, with_signs(2 * field + 0x0101010101010101, block.signs[4 * i + k]));
+      scale_levels(to, scale, with_signs(2 * field + kEachByte, block.signs[4 * i + k]));
     }
   }
 }

@@ -25,8 +25,8 @@ static_assert(sizeof(Iq3Xxs) == 98);
 // 8 f + 4 for the fields 0 .. 6, and 62 for 7.
 RF_HOST_DEVICE inline uint64_t iq3_xxs_magnitudes(uint32_t low_index, uint32_t high_index) {
   const uint64_t field = spread_4x3(iq3_xxs_code(low_index), iq3_xxs_code(high_index));
-  const uint64_t is_seven = field & field >> 1 & field >> 2 & 0x0101010101010101;
-  return 8 * field + 0x0404040404040404 + 2 * is_seven;
+  const uint64_t is_seven = field & field >> 1 & field >> 2 & kEachByte;
+  return 8 * field + 4 * kEachByte + 2 * is_seven;
 }
 
 RF_HOST_DEVICE inline void decode(float* to, const Iq3Xxs& block) {  // to: 256

@@ -6,6 +6,8 @@
 
 namespace rocmforge::formats {
 
+inline constexpr uint64_t kEachByte = 0x0101010101010101;  // times b: b in each of the eight bytes
+
 // Eight fields of two bits, one to a byte.
 RF_HOST_DEVICE inline uint64_t spread_8x2(uint64_t code) {
   code = (code | code << 24) & 0x000000FF000000FF;
@@ -23,7 +25,7 @@ RF_HOST_DEVICE inline uint64_t spread_4x3(uint64_t low, uint64_t high) {
 // The magnitudes 8, 25, 43 of IQ2 for the fields 0, 1, 2.
 RF_HOST_DEVICE inline uint64_t iq2_magnitudes(uint32_t code) {
   const uint64_t field = spread_8x2(code);
-  return 0x0808080808080808 + 17 * field + (field >> 1 & 0x0101010101010101);
+  return 8 * kEachByte + 17 * field + (field >> 1 & kEachByte);
 }
 
 // Signs that are stored in seven bits: the number of minuses among eight weights is even, so the eighth follows.
@@ -36,8 +38,8 @@ RF_HOST_DEVICE inline uint32_t even_signs(uint32_t seven) {
 
 // Negates byte j where bit j of `signs` is set. REQUIRES: every byte is 1 .. 127, signs < 256
 RF_HOST_DEVICE inline uint64_t with_signs(uint64_t magnitudes, uint32_t signs) {
-  const uint64_t bits = signs * 0x0101010101010101 & 0x8040201008040201;  // bit j, in byte j, not yet in one place
-  const uint64_t minus = (bits + 0x7F7F7F7F7F7F7F7F) >> 7 & 0x0101010101010101;
+  const uint64_t bits = signs * kEachByte & 0x8040201008040201;  // bit j, in byte j, not yet in one place
+  const uint64_t minus = (bits + 0x7F * kEachByte) >> 7 & kEachByte;
   return (magnitudes ^ minus * 0xFF) + minus;
 }
 

@@ -27,7 +27,7 @@ struct RopeSpec {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1.0f;             // context extension
   uint32_t original_context = 0;   // yarn: the context the model was trained with
-  float attention_factor = 1.0f;   // yarn: extra magnitude of rotated values
+  float attention_factor = 1.0f;   // yarn: rotated values grow by this times 1 + 0.1 ln(factor)
   float beta_fast = 32.0f;
   float beta_slow = 1.0f;
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
@@ -59,6 +59,7 @@ struct ModelSpec {
   bool qkv_bias = false;  // biases are required; elsewhere they are used when present
   float attention_scale = 0;
 
+  bool is_mixture() const { return experts.n_experts > 0; }
   uint32_t q_width() const { return n_heads * head_size; }
   uint32_t kv_width() const { return n_kv_heads * head_size; }
 };

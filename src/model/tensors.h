@@ -15,15 +15,14 @@ namespace rocmforge {
 template <class Handle>
 struct LayerWeights {
   Handle attn_norm{};
-  // Either qkv (fused) or q, k and v.
-  std::optional<Handle> qkv, qkv_bias;
-  std::optional<Handle> q, k, v;
+  Handle q{}, k{}, v{};
   std::optional<Handle> q_bias, k_bias, v_bias;
   Handle attn_output{};
   std::optional<Handle> attn_output_bias;
   Handle ffn_norm{};
-  // Dense: up, down and (for gated families) gate. Experts: router and the stacked matrices.
+  // A dense layer has gate, up and down; a mixture of experts the router and the stacked matrices.
   std::optional<Handle> ffn_gate, ffn_up, ffn_down;
+  std::optional<Handle> ffn_gate_bias, ffn_up_bias, ffn_down_bias;
   std::optional<Handle> router, experts_gate, experts_up, experts_down;
 };
 

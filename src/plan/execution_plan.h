@@ -1,0 +1,93 @@
+#pragma once
+// A model ready to run, with nothing of it read yet: lazy handles for every weight, and the steps of a forward pass.
+//
+// from_gguf reads the file's header only and uploads nothing. forward() loads what it needs on first use: while one
+// stage computes, the next ones are on their way. Preloading everything first gives the same bits.
+//
+// Threads: a plan is immutable but for its weights, which have their own rules (weights/weight_store.h). One pass at a
+// time.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/reader.h"
+#include "model/spec.h"
+#include "model/tensors.h"
+#include "plan/backend.h"
+#include "plan/batch.h"
+#include "plan/step.h"
+#include "weights/weight_store.h"
+
+namespace rocmforge {
+
+using LayerPlan = LayerWeights<WeightId>;
+
+// Steps that need the same weights and run together: the embedding, one layer, the output.
+struct Stage {
+  std::string name;
+  std::vector<Step> steps;
+  std::vector<WeightId> weights;  // each once
+};
+
+// What a plan will take, before a byte is allocated.
+struct MemoryBill {
+  uint64_t weight_bytes = 0;     // in the kernels' layout
+  uint64_t kv_bytes = 0;
+  uint64_t workspace_bytes = 0;
+  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
+};
+
+class ExecutionPlan {
+ public:
+  static Result<std::unique_ptr<ExecutionPlan>> from_gguf(Backend& backend, std::shared_ptr<const gguf::GgufFile> file,
+                                                          const WeightStore::Options& options = {});
+
+  const ModelSpec& spec() const { return spec_; }
+  const gguf::GgufFile& file() const { return *file_; }
+  Backend& backend() const { return *backend_; }
+  WeightStore& weights() const { return *weights_; }
+
+  std::span<const Slot> slots() const { return slots_; }
+  std::span<const Stage> stages() const { return stages_; }
+  SlotId logits() const { return logits_; }  // one row per output row, n_vocab wide
+  SlotId hidden() const { return hidden_; }  // the same rows after the last norm
+
+  const LayerPlan& layer(uint32_t i) const { return handles_.layers[i]; }
+  WeightId token_embedding() const { return handles_.token_embedding; }
+  WeightId output() const { return handles_.output; }  // the token embedding's handle when tied
+  bool is_tied() const { return handles_.tied; }
+
+  PassMemory pass_memory(uint32_t max_rows, uint32_t max_outputs, uint32_t n_pages, KvType kv_type) const;
+  MemoryBill memory_bill(const PassMemory& memory) const;
+
+ private:
+  friend class PlanBuilder;
+  ExecutionPlan() = default;
+
+  ModelSpec spec_;
+  std::shared_ptr<const gguf::GgufFile> file_;
+  Backend* backend_ = nullptr;
+  std::unique_ptr<WeightStore> weights_;
+  ModelWeights<WeightId> handles_;
+  std::vector<Slot> slots_;
+  std::vector<Stage> stages_;
+  SlotId logits_, hidden_;
+};
+
+struct ForwardOptions {
+  uint32_t prefetch_window = 3;  // stages asked for ahead of the one that computes
+  std::function<void(uint32_t stage)> after_stage;  // called when a stage's steps are done, before its leases end
+};
+
+// Runs one batch through the whole plan. The backend must have been reserved (Backend::reserve) for such a batch.
+// A failure leaves the plan usable: what was loaded stays, the next call tries the rest again.
+Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options = {});
+
+// The plan as text: stages, steps, weights with type and shape.
+std::string to_text(const ExecutionPlan& plan);
+
+}  // namespace rocmforge

@@ -1,0 +1,103 @@
+#include <fmt/core.h>
+
+#include <iterator>
+
+#include "plan/execution_plan.h"
+
+namespace rocmforge {
+namespace {
+
+std::string_view name_of(NormKind kind) {
+  switch (kind) {
+    case NormKind::rms: return "rms";
+    case NormKind::layer: return "layer";
+  }
+  RF_UNREACHABLE("a NormKind outside its enum");
+}
+
+std::string_view name_of(Activation kind) {
+  switch (kind) {
+    case Activation::silu: return "silu";
+    case Activation::gelu: return "gelu";
+  }
+  RF_UNREACHABLE("an Activation outside its enum");
+}
+
+std::string_view name_of(RopeScaling scaling) {
+  switch (scaling) {
+    case RopeScaling::none: return "";
+    case RopeScaling::linear: return ", linear";
+    case RopeScaling::yarn: return ", yarn";
+  }
+  RF_UNREACHABLE("a RopeScaling outside its enum");
+}
+
+// One line per step: what it writes, the operation, what it reads.
+struct StepPrinter {
+  const ExecutionPlan& plan;
+  std::string& out;
+
+  std::string_view slot(SlotId id) const { return plan.slots()[id.value].name; }
+  std::string weight(WeightId id) const {
+    const LazyTensor& t = plan.weights().tensor(id);
+    const std::string matrices = t.shape.n_matrices > 1 ? fmt::format(" x {}", t.shape.n_matrices) : "";
+    return fmt::format("{} [{} x {}{} {}]", t.name, t.shape.row_elements, t.shape.n_rows, matrices,
+                       dtype_info(t.shape.dtype).name);
+  }
+  std::string bias(std::optional<WeightId> id) const { return id ? " + " + weight(*id) : ""; }
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) const {
+    out += "  ";
+    fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+    out += '\n';
+  }
+
+  void operator()(const Embed& s) const { line("{} = embed {}", slot(s.out), weight(s.table)); }
+  void operator()(const Norm& s) const {
+    line("{} = {} norm {} * {}{}", slot(s.out), name_of(s.kind), slot(s.in), weight(s.weight), bias(s.bias));
+  }
+  void operator()(const Matmul& s) const {
+    for (const auto& part : s.parts) {
+      line("{} = {} * {}{}", slot(part.out), weight(part.weight), slot(s.in), bias(part.bias));
+    }
+  }
+  void operator()(const Rope& s) const {
+    line("rope {}, {} (base {}, {} of {} elements{}{})", slot(s.q), slot(s.k), s.rope.base, s.rope.n_dims, s.head_size,
+         name_of(s.rope.scaling), s.factors ? ", factors " + weight(*s.factors) : "");
+  }
+  void operator()(const StoreKv& s) const { line("cache {} <- {}, {}", s.layer, slot(s.k), slot(s.v)); }
+  void operator()(const Attend& s) const {
+    line("{} = attend {} over cache {} ({} heads of {}, {} kv heads)", slot(s.out), slot(s.q), s.layer, s.n_heads,
+         s.head_size, s.n_kv_heads);
+  }
+  void operator()(const Activate& s) const {
+    line("{} = {}({}) * {}", slot(s.out), name_of(s.kind), slot(s.gate), slot(s.up));
+  }
+  void operator()(const Add& s) const { line("{} += {}", slot(s.out), slot(s.in)); }
+  void operator()(const Route& s) const {
+    line("{} = the best {} of {} experts by {}", slot(s.out), s.n_used, s.n_experts, slot(s.logits));
+  }
+  void operator()(const ExpertMatmul& s) const {
+    for (const auto& part : s.parts) {
+      line("{} = {}[{}] * {}", slot(part.out), weight(part.weight), slot(s.routing), slot(s.in));
+    }
+  }
+  void operator()(const ExpertCombine& s) const {
+    line("{} = sum {} * {}[{}] * {}", slot(s.out), slot(s.routing), weight(s.weight), slot(s.routing), slot(s.in));
+  }
+  void operator()(const TakeRows& s) const { line("{} = output rows of {}", slot(s.out), slot(s.in)); }
+};
+
+}  // namespace
+
+std::string to_text(const ExecutionPlan& plan) {
+  std::string out;
+  const StepPrinter printer{plan, out};
+  for (const Stage& stage : plan.stages()) {
+    out += stage.name + '\n';
+    for (const Step& step : stage.steps) std::visit(printer, step);
+  }
+  return out;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,60 @@
+#pragma once
+// One sequence on one plan: tokens in, logits out, keys and values kept between calls.
+//
+// Threads: one at a time.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "kv/page.h"
+#include "plan/execution_plan.h"
+
+namespace rocmforge {
+
+struct SessionOptions {
+  uint32_t n_context = 0;       // positions; 0: what the model was trained for, at most kDefaultContext
+  uint32_t max_rows = 256;      // tokens per pass of a long prompt
+  KvType kv_type = KvType::f16;
+  uint32_t prefetch_window = 3;
+};
+
+inline constexpr uint32_t kDefaultContext = 8192;
+
+class Session {
+ public:
+  // Allocates nothing yet: the first evaluate() reserves slots and pages.
+  static Result<Session> create(const ExecutionPlan& plan, const SessionOptions& options);
+  Session(Session&&) = default;
+
+  uint32_t n_context() const { return options_.n_context; }
+  uint32_t n_past() const { return n_past_; }  // positions held
+
+  // Appends tokens and gives the logits after the last one; the view is valid until the next call.
+  // limit_exceeded when they do not fit the context. An error leaves the sequence as it was.
+  Result<std::span<const float>> evaluate(std::span<const TokenId> tokens);
+  // The logits after each of the tokens, row after row.
+  Result<std::span<const float>> evaluate_all(std::span<const TokenId> tokens);
+
+  // Forgets positions from n_tokens on.
+  void rewind(uint32_t n_tokens);
+
+  MemoryBill memory_bill() const;
+
+ private:
+  Session(const ExecutionPlan& plan, const SessionOptions& options);
+  PassMemory memory() const;
+  Result<std::span<const float>> run(std::span<const TokenId> tokens, bool last_only);
+
+  const ExecutionPlan* plan_;
+  SessionOptions options_;
+  std::unique_ptr<PagePool> pool_;
+  BlockTable pages_;
+  uint32_t n_past_ = 0;
+  bool is_reserved_ = false;
+  std::vector<float> logits_;
+};
+
+}  // namespace rocmforge

@@ -14,11 +14,14 @@ struct Candidate {
   int32_t id;
 };
 
-bool better(const Candidate& a, const Candidate& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
+bool better(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
 
 Result<void> check_range(std::string_view name, double value, double least, double most) {
   if (least <= value && value <= most) return {};
-  return Error{ErrorCode::invalid_argument, fmt::format("sampling: {} {} is not in {} to {}", name, value, least, most)};
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("sampling: {} {} is not in {} to {}", name, value, least, most)};
 }
 
 // The index of the candidate on which `unit` falls when each has a share of `weights`.

@@ -24,7 +24,8 @@ constexpr SamplingOptions kAll{.temperature = 1, .top_k = 0, .top_p = 1, .min_p 
 // How often each token comes out over n steps.
 std::map<int, double> frequencies(const std::vector<float>& logits, const SamplingOptions& options, int n = 100'000) {
   std::map<int, double> counts;
-  for (int i = 0; i < n; i++) counts[sample(logits, options, random_unit(7, static_cast<uint64_t>(i)))->value] += 1.0 / n;
+  for (int i = 0; i < n; i++)
+    counts[sample(logits, options, random_unit(7, static_cast<uint64_t>(i)))->value] += 1.0 / n;
   return counts;
 }
 

@@ -11,8 +11,9 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
   const uint32_t trained = plan.spec().n_context;
   if (options.n_context == 0) options.n_context = std::min(trained, kDefaultContext);
   if (options.n_context > trained) {
-    return Error{ErrorCode::invalid_argument, fmt::format("session: a context of {} tokens, the model was trained for {}",
-                                                          options.n_context, trained)};
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("session: a context of {} tokens, the model was trained for {}", options.n_context, trained)};
   }
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
   return Session(plan, options);
@@ -28,10 +29,16 @@ PassMemory Session::memory() const {
   return plan_->pass_memory(options_.max_rows, options_.max_rows, pool_->n_pages(), options_.kv_type);
 }
 
-MemoryBill Session::memory_bill() const { return plan_->memory_bill(memory()); }
+MemoryBill Session::memory_bill() const {
+  return plan_->memory_bill(memory());
+}
 
-Result<std::span<const float>> Session::evaluate(std::span<const TokenId> tokens) { return run(tokens, true); }
-Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> tokens) { return run(tokens, false); }
+Result<std::span<const float>> Session::evaluate(std::span<const TokenId> tokens) {
+  return run(tokens, true);
+}
+Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> tokens) {
+  return run(tokens, false);
+}
 
 Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, bool last_only) {
   const uint64_t n_after = uint64_t{n_past_} + tokens.size();

@@ -15,8 +15,8 @@
 namespace rocmforge {
 
 struct SessionOptions {
-  uint32_t n_context = 0;       // positions; 0: what the model was trained for, at most kDefaultContext
-  uint32_t max_rows = 256;      // tokens per pass of a long prompt
+  uint32_t n_context = 0;   // positions; 0: what the model was trained for, at most kDefaultContext
+  uint32_t max_rows = 256;  // tokens per pass of a long prompt
   KvType kv_type = KvType::f16;
   uint32_t prefetch_window = 3;
 };

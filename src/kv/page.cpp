@@ -14,7 +14,8 @@ PagePool::PagePool(uint32_t n_pages) : n_holders_(n_pages, 0) {
 
 Result<PageId> PagePool::allocate() {
   if (free_.empty()) {
-    return Error{ErrorCode::out_of_memory, fmt::format("kv: all {} pages of {} tokens are in use", n_pages(), kPageTokens)};
+    return Error{ErrorCode::out_of_memory,
+                 fmt::format("kv: all {} pages of {} tokens are in use", n_pages(), kPageTokens)};
   }
   const PageId page = free_.back();
   free_.pop_back();
@@ -47,7 +48,9 @@ bool PagePool::is_consistent() const {
   return static_cast<size_t>(n_held) + free_.size() == n_pages();
 }
 
-BlockTable::~BlockTable() { shrink_to(0); }
+BlockTable::~BlockTable() {
+  shrink_to(0);
+}
 
 BlockTable::BlockTable(BlockTable&& other) noexcept : pool_(other.pool_), pages_(std::exchange(other.pages_, {})) {}
 

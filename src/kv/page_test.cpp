@@ -72,7 +72,9 @@ TEST(BlockTable, RandomGrowthAndShrinkingConservesPages) {
     auto& table = tables[rng() % tables.size()];
     const uint64_t n_tokens = rng() % 1000;
     switch (rng() % 3) {
-      case 0: table.reset(); break;
+      case 0:
+        table.reset();
+        break;
       case 1:
         if (!table) table.emplace(pool);
         if (!table->grow_to(n_tokens).ok()) table.reset();

@@ -25,9 +25,9 @@ struct RopeSpec {
   uint32_t n_dims = 0;  // of each head; the rest stays as it is
   float base = 10000.0f;
   RopeScaling scaling = RopeScaling::none;
-  float factor = 1.0f;             // context extension
-  uint32_t original_context = 0;   // yarn: the context the model was trained with
-  float attention_factor = 1.0f;   // yarn: rotated values grow by this times 1 + 0.1 ln(factor)
+  float factor = 1.0f;            // context extension
+  uint32_t original_context = 0;  // yarn: the context the model was trained with
+  float attention_factor = 1.0f;  // yarn: rotated values grow by this times 1 + 0.1 ln(factor)
   float beta_fast = 32.0f;
   float beta_slow = 1.0f;
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
@@ -36,7 +36,7 @@ struct RopeSpec {
 struct ExpertSpec {
   uint32_t n_experts = 0;  // 0: a dense model
   uint32_t n_used = 0;
-  uint32_t width = 0;      // of each expert's hidden layer
+  uint32_t width = 0;             // of each expert's hidden layer
   bool normalise_weights = true;  // the used experts' weights are made to sum to one
 };
 

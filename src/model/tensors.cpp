@@ -59,7 +59,9 @@ class Binder {
 };
 
 // Norms, biases and factors are read as f32 by every backend.
-constexpr bool is_vector_type(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+constexpr bool is_vector_type(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
 
 LayerWeights<const TensorInfo*> bind_layer(Binder& bind, const ModelSpec& spec, uint32_t layer) {
   const auto name = [&](std::string_view rest) { return fmt::format("blk.{}.{}", layer, rest); };

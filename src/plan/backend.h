@@ -19,11 +19,11 @@ enum class KvType : uint8_t { f16, f32 };
 // The memory of a pass beside the weights, known before a byte is allocated.
 struct PassMemory {
   std::span<const Slot> slots;
-  uint32_t max_rows = 0;     // per pass
+  uint32_t max_rows = 0;  // per pass
   uint32_t max_outputs = 0;
   uint32_t n_layers = 0;
   uint32_t n_pages = 0;
-  uint32_t kv_width = 0;     // elements of one position's keys (values: the same) in one layer
+  uint32_t kv_width = 0;  // elements of one position's keys (values: the same) in one layer
   KvType kv_type = KvType::f16;
 };
 

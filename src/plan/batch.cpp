@@ -5,7 +5,9 @@
 namespace rocmforge {
 namespace {
 
-Error bad_batch(std::string fact) { return {ErrorCode::invalid_argument, "batch: " + std::move(fact)}; }
+Error bad_batch(std::string fact) {
+  return {ErrorCode::invalid_argument, "batch: " + std::move(fact)};
+}
 
 }  // namespace
 
@@ -35,7 +37,8 @@ Result<void> check_batch(const Batch& batch, uint32_t n_vocab, uint32_t n_contex
     next_row += sequence.n_rows;
     const uint64_t end = uint64_t{sequence.first_position} + sequence.n_rows;
     if (end > n_context) {
-      return bad_batch(fmt::format("row {}: position {} is beyond the context of {}", next_row - 1, end - 1, n_context));
+      return bad_batch(
+          fmt::format("row {}: position {} is beyond the context of {}", next_row - 1, end - 1, n_context));
     }
     if (sequence.pages.size() < pages_for_tokens(end)) {
       return bad_batch(fmt::format("row {}: {} pages for {} positions", next_row - 1, sequence.pages.size(), end));

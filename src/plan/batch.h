@@ -23,9 +23,9 @@ struct BatchSequence {
 };
 
 struct Batch {
-  std::vector<TokenId> tokens;            // by row
-  std::vector<BatchSequence> sequences;   // in row order, covering every row once
-  std::vector<uint32_t> output_rows;      // ascending
+  std::vector<TokenId> tokens;           // by row
+  std::vector<BatchSequence> sequences;  // in row order, covering every row once
+  std::vector<uint32_t> output_rows;     // ascending
 
   uint32_t n_rows() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t n_outputs() const { return static_cast<uint32_t>(output_rows.size()); }

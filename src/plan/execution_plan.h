@@ -35,7 +35,7 @@ struct Stage {
 
 // What a plan will take, before a byte is allocated.
 struct MemoryBill {
-  uint64_t weight_bytes = 0;     // in the kernels' layout
+  uint64_t weight_bytes = 0;  // in the kernels' layout
   uint64_t kv_bytes = 0;
   uint64_t workspace_bytes = 0;
   uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
@@ -79,7 +79,7 @@ class ExecutionPlan {
 };
 
 struct ForwardOptions {
-  uint32_t prefetch_window = 3;  // stages asked for ahead of the one that computes
+  uint32_t prefetch_window = 3;                     // stages asked for ahead of the one that computes
   std::function<void(uint32_t stage)> after_stage;  // called when a stage's steps are done, before its leases end
 };
 

@@ -9,25 +9,32 @@ namespace {
 
 std::string_view name_of(NormKind kind) {
   switch (kind) {
-    case NormKind::rms: return "rms";
-    case NormKind::layer: return "layer";
+    case NormKind::rms:
+      return "rms";
+    case NormKind::layer:
+      return "layer";
   }
   RF_UNREACHABLE("a NormKind outside its enum");
 }
 
 std::string_view name_of(Activation kind) {
   switch (kind) {
-    case Activation::silu: return "silu";
-    case Activation::gelu: return "gelu";
+    case Activation::silu:
+      return "silu";
+    case Activation::gelu:
+      return "gelu";
   }
   RF_UNREACHABLE("an Activation outside its enum");
 }
 
 std::string_view name_of(RopeScaling scaling) {
   switch (scaling) {
-    case RopeScaling::none: return "";
-    case RopeScaling::linear: return ", linear";
-    case RopeScaling::yarn: return ", yarn";
+    case RopeScaling::none:
+      return "";
+    case RopeScaling::linear:
+      return ", linear";
+    case RopeScaling::yarn:
+      return ", yarn";
   }
   RF_UNREACHABLE("a RopeScaling outside its enum");
 }

@@ -63,7 +63,9 @@ constexpr auto kIndexById = [] {
 
 }  // namespace
 
-std::span<const DTypeInfo> all_dtypes() { return kTypes; }
+std::span<const DTypeInfo> all_dtypes() {
+  return kTypes;
+}
 
 const DTypeInfo& dtype_info(DType dtype) {
   const auto id = static_cast<uint32_t>(dtype);
@@ -78,15 +80,24 @@ std::optional<DType> dtype_from_id(uint32_t id) {
 
 std::string_view removed_dtype_name(uint32_t id) {
   switch (id) {
-    case 4: return "q4_2";
-    case 5: return "q4_3";
-    case 31: return "q4_0_4_4";
-    case 32: return "q4_0_4_8";
-    case 33: return "q4_0_8_8";
-    case 36: return "iq4_nl_4_4";
-    case 37: return "iq4_nl_4_8";
-    case 38: return "iq4_nl_8_8";
-    default: return {};
+    case 4:
+      return "q4_2";
+    case 5:
+      return "q4_3";
+    case 31:
+      return "q4_0_4_4";
+    case 32:
+      return "q4_0_4_8";
+    case 33:
+      return "q4_0_8_8";
+    case 36:
+      return "iq4_nl_4_4";
+    case 37:
+      return "iq4_nl_4_8";
+    case 38:
+      return "iq4_nl_8_8";
+    default:
+      return {};
   }
 }
 

@@ -55,8 +55,8 @@ enum class DTypeUse : uint8_t {
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;       // as in the enum
-  uint32_t block_elements;     // elements per block along a row
+  std::string_view name;    // as in the enum
+  uint32_t block_elements;  // elements per block along a row
   uint32_t block_bytes;
   DTypeUse use;
 };

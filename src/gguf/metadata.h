@@ -10,21 +10,36 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "gguf/name_index.h"
 
 namespace rocmforge::gguf {
 
 // The values are the ids stored in files.
 enum class ValueType : uint32_t {
-  u8 = 0, i8 = 1, u16 = 2, i16 = 3, u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9, u64 = 10, i64 = 11,
+  u8 = 0,
+  i8 = 1,
+  u16 = 2,
+  i16 = 3,
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  string = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11,
   f64 = 12,
 };
 
 std::string_view value_type_name(ValueType type);
+
+// The type with this file id, or nothing.
+std::optional<ValueType> value_type_from_id(uint32_t id);
 
 // Bytes of one value of a fixed-size type; 0 for string and array.
 size_t value_type_bytes(ValueType type);
@@ -72,13 +87,16 @@ class StringArrayView {
 // One value. Numbers of other widths and signs convert where the number fits; nothing else converts.
 class Value {
  public:
+  // A scalar or a string: `bytes` is the number as stored, or the text. REQUIRES: type is not array, bytes fit it
+  Value(ValueType type, std::span<const std::byte> bytes) : Value(type, type, 1, bytes) {}
+  // In general. Of an array, `bytes` holds the n elements one after the other, strings each after their 8-byte length.
   Value(ValueType type, ValueType element_type, uint64_t n, std::span<const std::byte> bytes)
       : type_(type), element_type_(element_type), n_(n), bytes_(bytes) {}
 
   ValueType type() const { return type_; }
   // REQUIRES: type() == array
   ValueType element_type() const { return element_type_; }
-  uint64_t n_elements() const { return n_; }
+  uint64_t n_elements() const { return n_; }  // 1 when no array
   // The value as stored: a scalar's bytes, a string's text, an array's elements.
   std::span<const std::byte> bytes() const { return bytes_; }
 
@@ -111,8 +129,11 @@ class Metadata {
 
   std::span<const Entry> entries() const { return entries_; }  // in file order
   const Value* find(std::string_view key) const;               // null when absent
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  // Where an entry's value stands in the storage, which is where it stands in the file.
+  uint64_t offset_of(const Value& value) const;
 
-  // Typed access: gguf_key_missing, gguf_key_type or gguf_key_range, naming the key.
+  // Typed access: gguf_key_missing, gguf_key_type or gguf_key_range, naming the key and the byte.
   Result<uint32_t> u32(std::string_view key) const;
   Result<uint64_t> u64(std::string_view key) const;
   Result<float> f32(std::string_view key) const;
@@ -130,9 +151,14 @@ class Metadata {
   Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const;
 
  private:
+  template <class Convert>
+  auto get(std::string_view key, Convert convert) const -> decltype(convert(std::declval<const Value&>()));
+  template <class T>
+  Result<T> get_or(std::string_view key, T fallback, Result<T> (Metadata::*typed)(std::string_view) const) const;
+
   std::shared_ptr<const std::vector<std::byte>> storage_;
   std::vector<Entry> entries_;
-  std::unordered_map<std::string_view, size_t> index_;
+  NameIndex index_;
 };
 
 }  // namespace rocmforge::gguf

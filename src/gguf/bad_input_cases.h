@@ -1,0 +1,26 @@
+#pragma once
+// For tests: files that must be refused, each with one code, and files that must be read. Names begin with the class of
+// fault they belong to: a count, a string, an array, a shape...
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "gguf/raw_gguf.h"
+
+namespace rocmforge::gguf::testing {
+
+struct RejectCase {
+  std::string name;
+  ErrorCode code;
+  RawGguf file;
+};
+std::vector<RejectCase> reject_cases();
+
+struct AcceptCase {
+  std::string name;
+  RawGguf file;
+};
+std::vector<AcceptCase> accept_cases();
+
+}  // namespace rocmforge::gguf::testing

@@ -1,0 +1,21 @@
+#pragma once
+// Vocabularies for synthetic models: of the wanted size, every token distinct, and any text goes in and comes out.
+//
+// Words are all strings of a-z, shortest first, each bare and with a space before it, and each reachable by merging two
+// shorter ones. So English text costs about as many tokens as with a real vocabulary.
+
+#include <cstdint>
+
+#include "gguf/writer.h"
+
+namespace rocmforge::gguf {
+
+// Sentence-piece kind: <unk> <s> </s>, the 256 bytes, single characters, words with falling scores.
+// REQUIRES: n_tokens >= 512
+void add_spm_vocabulary(HeaderBuilder& header, uint32_t n_tokens);
+
+// Byte-level BPE with qwen2's pre-tokenizer: the 256 bytes, words with their merges, then the three control tokens of
+// ChatML at the ids that Qwen gives them, then unused ones. REQUIRES: n_tokens >= 151646
+void add_bpe_vocabulary(HeaderBuilder& header, uint32_t n_tokens);
+
+}  // namespace rocmforge::gguf

@@ -77,6 +77,7 @@ class JsonWriter {
   JsonWriter& value(float v);
   JsonWriter& value(std::string_view v);  // invalid UTF-8 becomes U+FFFD
   JsonWriter& value(const char* v) { return value(std::string_view(v)); }
+  JsonWriter& value(const std::string& v) { return value(std::string_view(v)); }
   JsonWriter& value(const JsonValue& v);
 
   // REQUIRES: every object and array was ended

@@ -1,0 +1,114 @@
+// The command line of `rocmforge`: flags in, one command called, exit code out (0 good, 1 failed, 2 bad usage).
+// CLI11 is included here and nowhere else.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <sstream>
+
+#include "commands.h"
+#include "gguf/mix.h"
+#include "gguf/shapes.h"
+#include "terminal.h"
+
+namespace rocmforge::apps {
+namespace {
+
+constexpr int kGood = 0;
+constexpr int kFailed = 1;
+constexpr int kBadUsage = 2;
+
+template <class Items>
+std::string list_of(const Items& items) {
+  std::string out;
+  for (const auto& item : items) out += (out.empty() ? "" : " ") + std::string(item.name);
+  return out;
+}
+
+CLI::Validator mix_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return gguf::find_mix(name) ? "" : "'" + name + "' is no type; there are: " + list_of(gguf::all_mixes());
+      },
+      "");
+}
+
+CLI::Validator shape_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return gguf::find_shape(name) ? "" : "'" + name + "' is no shape; there are: " + list_of(gguf::all_shapes());
+      },
+      "");
+}
+
+// A command and what its flags fill in.
+template <class Options>
+struct Command {
+  CLI::App* app;
+  std::shared_ptr<Options> options;
+};
+
+class CommandLine {
+ public:
+  CommandLine();
+  int run(int argc, const char* const* argv);
+
+ private:
+  template <class Options>
+  Command<Options> add(const char* name, const char* summary, Result<void> (*call)(const Options&)) {
+    auto options = std::make_shared<Options>();
+    CLI::App* app = app_.add_subcommand(name, summary);
+    app->callback([this, call, options] { chosen_ = [call, options] { return call(*options); }; });
+    return {app, options};
+  }
+
+  CLI::App app_{"Runs large language models from GGUF files.", "rocmforge"};
+  std::function<Result<void>()> chosen_;
+};
+
+CommandLine::CommandLine() {
+  app_.set_version_flag("--version", "rocmforge " RF_VERSION);
+  app_.require_subcommand(1);
+  app_.footer("MODEL is a path or the name of a model in $ROCMFORGE_MODELS (default ~/.local/share/rocmforge/models).");
+
+  {
+    auto [app, o] = add<InspectOptions>("inspect", "Show a model file's metadata, tensors and sizes", inspect);
+    app->add_option("MODEL", o->model, "A GGUF file or the name of a model; none: the bundled one");
+    app->add_flag("--json", o->json, "One JSON object, with every tensor");
+    app->add_flag("--tensors", o->tensors, "List every tensor");
+  }
+  {
+    auto [app, o] = add<SynthCommand>("synth", "Write a model of a real shape with random weights", synth);
+    app->add_option("SHAPE", o->shape, "One of: " + list_of(gguf::all_shapes()))->required()->check(shape_name());
+    app->add_option("TYPE", o->type, "One of: " + list_of(gguf::all_mixes()))->required()->check(mix_name());
+    app->add_option("OUT", o->out, "The file to write")->required();
+    app->add_flag("--pure", o->pure, "The type itself for every weight, without the mix's exceptions");
+    app->add_flag("--sparse", o->sparse, "The header alone; the weights are a hole that reads as zeros");
+    app->add_option("--seed", o->seed, "Seed of the random weights (default 1)");
+    app->add_flag("--json", o->json, "Report as JSON");
+  }
+}
+
+int CommandLine::run(int argc, const char* const* argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out;
+    std::ostringstream ignored;
+    if (app_.exit(e, out, ignored) == 0) return print(out.str()).ok() ? kGood : kFailed;  // --help, --version
+    say(std::string(e.what()) + " (see rocmforge --help)");
+    return kBadUsage;
+  }
+  const Result<void> result = chosen_();
+  if (result.ok()) return kGood;
+  // A reader that has seen enough (`| head`) needs no message.
+  if (result.error().code != ErrorCode::cancelled) say(result.error().message);
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace rocmforge::apps
+
+int main(int argc, char** argv) {
+  rocmforge::apps::prepare_standard_streams();
+  return rocmforge::apps::CommandLine().run(argc, argv);
+}

@@ -1,0 +1,66 @@
+#include "model_path.h"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace rocmforge::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBundled = "story-q4_k_m.gguf";
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Beside the binary, in the source tree around it (it is built in build/PRESET), or where it was installed.
+Result<std::string> find_bundled() {
+  std::error_code error;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", error);
+  if (error) return Error{ErrorCode::file_not_found, "cannot tell where this program lies: " + error.message()};
+  const fs::path folder = binary.parent_path();
+  const fs::path up = folder.parent_path();
+  for (const fs::path& root : {folder, up.parent_path(), up / "share" / "rocmforge"}) {
+    const fs::path candidate = root / "models" / kBundled;
+    if (is_file(candidate)) return candidate.string();
+  }
+  return Error{ErrorCode::file_not_found,
+               fmt::format("no model was given, and the bundled models/{} is neither beside {} nor installed", kBundled,
+                           binary.string())};
+}
+
+}  // namespace
+
+std::string models_directory() {
+  if (const auto chosen = environment("ROCMFORGE_MODELS"); !chosen.empty()) return std::string(chosen);
+  if (const auto home = environment("HOME"); !home.empty()) return std::string(home) + "/.local/share/rocmforge/models";
+  return "";
+}
+
+Result<std::string> find_model(std::string_view model) {
+  if (model.empty()) return find_bundled();
+  const std::string name(model);
+  const std::string directory = models_directory();
+  std::error_code ignored;
+  if (name.find('/') != std::string::npos || is_file(name)) return name;
+  if (!directory.empty()) {
+    for (const std::string& candidate : {name, name + ".gguf"}) {
+      if (is_file(fs::path(directory) / candidate)) return (fs::path(directory) / candidate).string();
+    }
+  }
+  if (fs::exists(name, ignored)) return name;  // something that is no file: opening it says what
+  return Error{ErrorCode::file_not_found,
+               fmt::format("model '{}': no such file, and no model of that name in '{}'", name, directory)};
+}
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,17 @@
+#pragma once
+// From what a user calls a model to a file.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rocmforge::apps {
+
+// `model` is a path, or the name of a model in the models directory (NAME or NAME.gguf); empty: the bundled one.
+Result<std::string> find_model(std::string_view model);
+
+// ROCMFORGE_MODELS, else ~/.local/share/rocmforge/models; empty when there is no home either.
+std::string models_directory();
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,111 @@
+#include "terminal.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/utf8.h"
+
+namespace rocmforge::apps {
+namespace {
+
+// Characters, not bytes: good enough for names and numbers.
+size_t width(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+void prepare_standard_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // Opened the wrong way round on purpose: using it fails as the closed descriptor would have.
+    const int filler = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (filler != fd) std::exit(1);
+  }
+}
+
+Result<void> print(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EPIPE) return Error{ErrorCode::cancelled, "standard output: the reader is gone"};
+      return Error{ErrorCode::file_write, fmt::format("standard output: {}", std::strerror(errno))};
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+void say(std::string_view text) {
+  fmt::print(stderr, "rocmforge: {}\n", text);
+}
+
+std::string printable(std::string_view text, size_t max_columns) {
+  std::string out;
+  size_t n_columns = 0;
+  for (size_t at = 0; at < text.size();) {
+    if (n_columns >= max_columns) return out + "…";
+    const Utf8Step step = decode_utf8(text, at);
+    const char32_t c = step.code_point;
+    std::string shown;
+    if (c == '\n') {
+      shown = "\\n";
+    } else if (c == '\t') {
+      shown = "\\t";
+    } else if (!step.valid || c < 0x20 || (c >= 0x7F && c < 0xA0)) {
+      for (size_t i = 0; i < step.n_bytes; i++) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[at + i]));
+    } else {
+      shown = text.substr(at, step.n_bytes);
+    }
+    out += shown;
+    n_columns += width(shown);
+    at += step.n_bytes;
+  }
+  return out;
+}
+
+ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+ProgressLine::~ProgressLine() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void ProgressLine::update(const std::function<std::string()>& text) {
+  if (!is_terminal_) return;
+  const TimePoint now = system_clock()();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(100);
+  shown_ = true;
+  fmt::print(stderr, "\r\x1b[K{}", text());
+  std::fflush(stderr);
+}
+
+std::string Table::text(std::string_view indent) const {
+  std::vector<size_t> widths(columns_.size());
+  for (const auto& row : rows_) {
+    for (size_t c = 0; c < row.size(); c++) widths[c] = std::max(widths[c], width(row[c]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    out += indent;
+    std::string line;
+    for (size_t c = 0; c < row.size(); c++) {
+      const std::string padding(widths[c] - width(row[c]), ' ');
+      if (c > 0) line += "  ";
+      line += columns_[c] == Align::right ? padding + row[c] : row[c] + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,57 @@
+#pragma once
+// What the command says: results to stdout, checked; the rest to stderr.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace rocmforge::apps {
+
+// Fills the standard descriptors that the caller left closed, so that no file we open can take their place, and makes a
+// broken pipe an error value instead of a signal.
+void prepare_standard_streams();
+
+// Writes all of `text` to stdout. A reader that went away gives ErrorCode::cancelled, other failures file_write.
+Result<void> print(std::string_view text);
+
+// One line to stderr: "rocmforge: text".
+void say(std::string_view text);
+
+// `text` fit for a terminal: control characters and invalid UTF-8 are shown, not sent; at most max_columns characters
+// followed by an ellipsis.
+std::string printable(std::string_view text, size_t max_columns = 96);
+
+// A line on stderr that is rewritten as work goes on, and nothing at all when stderr is no terminal.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();  // clears the line
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // Called as often as one likes; `text` is asked for, and shown, at most ten times a second.
+  void update(const std::function<std::string()>& text);
+
+ private:
+  bool is_terminal_;
+  bool shown_ = false;
+  TimePoint next_{};
+};
+
+// Columns side by side: each as wide as its widest cell. Numbers are aligned to the right.
+class Table {
+ public:
+  enum class Align { left, right };
+  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  std::string text(std::string_view indent = "  ") const;
+
+ private:
+  std::vector<Align> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace rocmforge::apps

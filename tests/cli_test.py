@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""The rocmforge command from outside: what it prints, where, and how it exits. Usage: cli_test.py BINARY"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = None
+GOOD, FAILED, BAD_USAGE = 0, 1, 2
+
+
+def run(*args, env=None, **kwargs):
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([BINARY, *map(str, args)], capture_output="stdout" not in kwargs, timeout=60,
+                          env={**os.environ, **(env or {})}, **kwargs)
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def good(self, *args, **kwargs):
+        done = run(*args, **kwargs)
+        self.assertEqual((done.returncode, done.stderr), (GOOD, b""), args)
+        return done.stdout.decode()
+
+    def bad(self, code, *args, says="", **kwargs):
+        """Exits with `code`, nothing on stdout, one line on stderr that contains `says`."""
+        done = run(*args, **kwargs)
+        text = done.stderr.decode()
+        self.assertEqual((done.returncode, done.stdout), (code, b""), (args, text))
+        self.assertRegex(text, r"\Arocmforge: [^\n]+\n\Z")
+        self.assertIn(says, text)
+
+    def synth(self, mix="Q4_K_M", shape="tiny", name="model.gguf"):
+        self.good("synth", shape, mix, self.path / name, "--sparse")
+        return self.path / name
+
+
+class Usage(CliTest):
+    def test_help_and_version_go_to_stdout(self):
+        text = self.good("--help")
+        for command in ("inspect", "synth"):
+            self.assertIn(command, text)
+            self.assertIn("Usage:", self.good(command, "--help"))
+        self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
+
+    def test_bad_usage_exits_2(self):
+        self.bad(BAD_USAGE)
+        self.bad(BAD_USAGE, "dance", says="'dance' is no command")
+        self.bad(BAD_USAGE, "inspect", "--loudly", says="--loudly")
+        self.bad(BAD_USAGE, "inspect", "a", "b", says="see rocmforge inspect --help")
+        self.bad(BAD_USAGE, "synth", says="SHAPE")
+        self.bad(BAD_USAGE, "synth", "tiny", "Q4_K_M", says="OUT")
+        self.bad(BAD_USAGE, "synth", "huge", "Q4_K_M", self.path / "x", says="'huge' is no shape")
+        self.bad(BAD_USAGE, "synth", "tiny", "Q9_Z", self.path / "x", says="'Q9_Z' is no type")
+        self.bad(BAD_USAGE, "synth", "tiny", "Q4_0", self.path / "x", "--seed", "-1")
+
+
+class Output(CliTest):
+    def test_a_full_disk_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            done = run("inspect", self.synth(), stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, FAILED)
+        self.assertIn(b"No space left", done.stderr)
+
+    def test_a_reader_that_leaves_ends_the_command_quietly(self):
+        model = self.synth()
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        with os.fdopen(write_end, "wb") as pipe:
+            done = run("inspect", model, stdout=pipe, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stderr), (FAILED, b""))
+
+    def test_a_closed_stdout_is_an_error_and_no_other_file_takes_its_place(self):
+        model, out = self.synth(), self.path / "out.gguf"
+        for command in (f'"{BINARY}" inspect "{model}"', f'"{BINARY}" synth tiny Q4_0 "{out}"'):
+            done = subprocess.run(["sh", "-c", command + " >&-"], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, FAILED)
+            self.assertIn(b"standard output", done.stderr)
+        self.good("inspect", out)
+
+    def test_all_streams_closed_does_no_harm(self):
+        command = f'"{BINARY}" inspect "{self.synth()}" <&- >&- 2>&-'
+        self.assertEqual(subprocess.run(["sh", "-c", command], timeout=60).returncode, FAILED)
+
+
+class Files(CliTest):
+    def test_what_is_no_model_file_is_refused(self):
+        empty, pipe, text = self.path / "empty.gguf", self.path / "pipe.gguf", self.path / "text.gguf"
+        empty.touch()
+        os.mkfifo(pipe)
+        text.write_text("Once upon a time there was a file that was no model.\n" * 10)
+        self.bad(FAILED, "inspect", self.path / "missing.gguf", says="missing.gguf")
+        self.bad(FAILED, "inspect", empty, says="is empty")
+        self.bad(FAILED, "inspect", self.path, says="is a directory")
+        self.bad(FAILED, "inspect", pipe, says="is a named pipe")
+        self.bad(FAILED, "inspect", "/dev/zero", says="is a device")
+        self.bad(FAILED, "inspect", text, says="magic")
+
+    def test_a_truncated_model_is_refused(self):
+        model = self.synth()
+        os.truncate(model, 1000)
+        self.bad(FAILED, "inspect", model)
+
+    def test_models_are_found_by_name(self):
+        models = self.path / "models"
+        models.mkdir()
+        self.synth(name="models/story.gguf")
+        env = {"ROCMFORGE_MODELS": str(models)}
+        for name in ("story", "story.gguf"):
+            self.assertIn("synth-tiny", self.good("inspect", name, env=env, cwd=self.path))
+        self.bad(FAILED, "inspect", "saga", env=env, cwd=self.path, says="no model of that name in '%s'" % models)
+        home = {"HOME": str(self.path), "ROCMFORGE_MODELS": ""}
+        self.synth(name="here.gguf")
+        (self.path / ".local/share/rocmforge").mkdir(parents=True)
+        models.rename(self.path / ".local/share/rocmforge/models")
+        self.assertIn("synth-tiny", self.good("inspect", "story", env=home, cwd=self.path))
+        self.assertIn("synth-tiny", self.good("inspect", "here.gguf", env=home, cwd=self.path))
+
+
+class Inspect(CliTest):
+    def test_text(self):
+        text = self.good("inspect", self.synth())
+        for fact in ("architecture  llama", "quantization  Q4_K_M", "context       2048 tokens", "bits per weight",
+                     "llama.block_count", "… 2048 in all"):
+            self.assertIn(fact, text)
+        self.assertNotIn("blk.3.ffn_down.weight", text)
+        self.assertRegex(self.good("inspect", self.synth(), "--tensors"),
+                         r"blk\.3\.ffn_down\.weight +q6_k +768 x 256 +\d+ KiB")
+
+    def test_json(self):
+        model = self.synth()
+        report = json.loads(self.good("inspect", model, "--json"))
+        self.assertEqual(report["path"], str(model))
+        self.assertEqual(report["architecture"], "llama")
+        self.assertEqual(report["context_length"], 2048)
+        self.assertEqual(report["file_bytes"], model.stat().st_size)
+        self.assertEqual(report["metadata"]["llama.attention.head_count"], 8)
+        self.assertEqual(report["metadata"]["tokenizer.ggml.tokens"]["n"], 2048)
+        tensors = {t["name"]: t for t in report["tensors"]}
+        self.assertEqual(tensors["token_embd.weight"]["type"], "q6_k")
+        self.assertEqual(tensors["token_embd.weight"]["dims"], [256, 2048])
+        self.assertEqual(report["weight_bytes"], sum(t["n_bytes"] for t in report["tensors"]))
+        self.assertEqual(report["n_parameters"], sum(t["n_parameters"] for t in report["types"].values()))
+        self.assertAlmostEqual(report["bits_per_weight"], 8 * report["weight_bytes"] / report["n_parameters"])
+
+    def test_control_characters_in_a_file_do_not_reach_the_terminal(self):
+        model = self.synth()
+        data = model.read_bytes()
+        model.write_bytes(data.replace(b"synth-tiny", b"\x1b]0;ha\x07\nX", 1))
+        text = self.good("inspect", model)
+        self.assertNotIn("\x1b", text)
+        self.assertIn(r"\x1b]0;ha\x07\nX", text)
+        self.assertEqual(json.loads(self.good("inspect", model, "--json"))["name"], "\x1b]0;ha\x07\nX")
+
+
+class Synth(CliTest):
+    def test_reports_and_writes(self):
+        out = self.path / "m.gguf"
+        self.assertIn("tiny in Q8_0", self.good("synth", "tiny", "q8_0", out))
+        report = json.loads(self.good("synth", "tiny", "Q4_0", out, "--json", "--pure", "--seed", "7"))
+        self.assertEqual(report["file_bytes"], out.stat().st_size)
+        self.assertEqual(set(json.loads(self.good("inspect", out, "--json"))["types"]), {"f32", "q4_0"})
+
+    def test_writes_to_a_device(self):
+        self.good("synth", "llama-1b", "Q4_K_M", "/dev/null")
+
+    def test_an_output_that_cannot_be_written_fails(self):
+        self.bad(FAILED, "synth", "tiny", "Q4_0", self.path / "missing" / "m.gguf", says="missing/m.gguf")
+        self.bad(FAILED, "synth", "tiny", "Q4_0", "/dev/full", says="No space left")
+        self.bad(FAILED, "synth", "tiny", "Q4_0", self.path, says="is a directory")
+        self.assertEqual(list(self.path.iterdir()), [])
+
+
+if __name__ == "__main__":
+    BINARY = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,196 @@
+// The engine's numbers against the reference's: tiny random models of every family and geometry, the same model in every
+// common weight type, and two trained models. Tolerances are those of the goldens' README.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cpu/backend.h"
+#include "engine/session.h"
+#include "plan/execution_plan.h"
+#include "support/golden.h"
+#include "support/support.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::Golden;
+using testing::Nmse;
+
+struct Loaded {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<ExecutionPlan> plan;
+};
+
+Loaded load(const std::string& path) {
+  Loaded model;
+  auto file = gguf::GgufFile::open(path);
+  EXPECT_TRUE(file.ok()) << file.error().message;
+  auto backend = cpu::make_backend({.n_threads = 2});
+  EXPECT_TRUE(backend.ok()) << backend.error().message;
+  model.backend = std::move(*backend);
+  auto plan = ExecutionPlan::from_gguf(*model.backend, std::make_shared<gguf::GgufFile>(std::move(*file)));
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  model.plan = std::move(*plan);
+  return model;
+}
+
+Session session(const Loaded& model, KvType kv_type, uint32_t max_rows = 64) {
+  auto made = Session::create(*model.plan, {.max_rows = max_rows, .kv_type = kv_type});
+  EXPECT_TRUE(made.ok()) << made.error().message;
+  return std::move(*made);
+}
+
+std::vector<float> evaluate_all(Session& s, std::span<const TokenId> tokens) {
+  const auto logits = s.evaluate_all(tokens);
+  EXPECT_TRUE(logits.ok()) << logits.error().message;
+  return {logits->begin(), logits->end()};
+}
+
+double nmse_at_golden_positions(const std::vector<float>& logits, const Golden& golden) {
+  const size_t n_vocab = golden.logits.begin()->second.size();
+  Nmse nmse;
+  for (const auto& [position, reference] : golden.logits) {
+    nmse.add(std::span(logits).subspan(position * n_vocab, n_vocab), reference);
+  }
+  return nmse.value();
+}
+
+// Ours may leave the reference's path only where its two best logits were too close to call (judged by our own logits,
+// which lie within the tolerance of the reference's).
+void expect_greedy(Session& s, std::span<const float> last_logits, const Golden& golden, bool exact) {
+  std::vector<float> logits(last_logits.begin(), last_logits.end());
+  for (size_t i = 0; i < golden.greedy.size(); i++) {
+    const auto best = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (best != golden.greedy[i].value) {
+      EXPECT_FALSE(exact) << "greedy token " << i << ": " << best << ", expected " << golden.greedy[i].value;
+      EXPECT_LT(testing::relative_gap(logits), 0.02) << "greedy token " << i;
+      return;
+    }
+    const auto next = s.evaluate(std::span(&golden.greedy[i], 1));
+    ASSERT_TRUE(next.ok()) << next.error().message;
+    logits.assign(next->begin(), next->end());
+  }
+}
+
+void expect_golden(const std::string& model_path, const std::string& golden_path, KvType kv_type, double tolerance) {
+  const Golden golden = Golden::read(golden_path);
+  ASSERT_FALSE(golden.logits.empty()) << golden_path;
+  const Loaded model = load(model_path);
+  if (::testing::Test::HasFailure()) return;
+  Session s = session(model, kv_type);
+  const std::vector<float> logits = evaluate_all(s, golden.tokens);
+  ASSERT_EQ(logits.size(), golden.tokens.size() * golden.logits.begin()->second.size());
+  const double nmse = nmse_at_golden_positions(logits, golden);
+  ::testing::Test::RecordProperty("nmse", std::to_string(nmse));
+  EXPECT_LE(nmse, tolerance);
+  const size_t n_vocab = golden.logits.begin()->second.size();
+  expect_greedy(s, std::span(logits).last(n_vocab), golden, kv_type == KvType::f32);
+}
+
+// ---- tiny models, F32 weights ----
+
+class TinyLogits : public ::testing::TestWithParam<std::tuple<std::string, KvType>> {};
+
+// Small ones are in the repository; the others are made once by tests/make_goldens.py, when the reference is there.
+std::string model_file(const std::string& name) {
+  const std::string committed = testing::data_path("logits/" + name + ".gguf");
+  if (std::filesystem::exists(committed)) return committed;
+  const char* folder = std::getenv("ROCMFORGE_GOLDEN_MODELS");
+  const std::string generated = std::string(folder ? folder : "") + "/" + name + ".gguf";
+  return std::filesystem::exists(generated) ? generated : std::string();
+}
+
+std::string golden_file(const std::string& name) {
+  const std::string committed = testing::data_path("logits/" + name + ".txt");
+  if (std::filesystem::exists(committed)) return committed;
+  return testing::shared_path("goldens/logits/" + name + ".txt");
+}
+
+TEST_P(TinyLogits, EqualTheReference) {
+  const auto& [name, kv_type] = GetParam();
+  const std::string model = model_file(name), golden = golden_file(name);
+  if (model.empty() || golden.empty()) GTEST_SKIP() << "the reference for '" << name << "' is not beside the checkout";
+  expect_golden(model, golden, kv_type, kv_type == KvType::f32 ? 1e-8 : 1e-5);
+}
+
+const char* kTinyModels[] = {
+    "llama@384-64-128-2-1-32-2",
+    "mixtral@384-64-128-2-1-32-2",
+    "llama",
+    "llama-tied-ropefreqs",
+    "llama-yarn",
+    "llama-linear",
+    "mixtral",
+    "qwen2",
+    "llama@1003-384-800-4-2-96-2",
+    "llama@1003-512-544-2-1-256-2",
+    "llama@1003-512-800-4-1-128-2",
+};
+
+std::string test_name(std::string name) {
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, TinyLogits,
+                         ::testing::Combine(::testing::ValuesIn(std::vector<std::string>(std::begin(kTinyModels),
+                                                                                         std::end(kTinyModels))),
+                                            ::testing::Values(KvType::f32, KvType::f16)),
+                         [](const auto& info) {
+                           return test_name(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) == KvType::f32 ? "_f32" : "_f16");
+                         });
+
+// ---- one model in every common weight type, against its own exact logits ----
+
+struct QuantCase {
+  const char* type;
+  double peer_nmse;  // llama.cpp's kernels against exact, as the goldens' README lists it
+};
+
+class QuantLogits : public ::testing::TestWithParam<QuantCase> {};
+
+TEST_P(QuantLogits, AreAsCloseAsThePeers) {
+  const std::string base = std::string("goldens/quants/llama-") + GetParam().type;
+  RF_NEED_SHARED(model_path, base + ".gguf");
+  RF_NEED_SHARED(golden_path, base + ".txt");
+  const Golden golden = Golden::read(golden_path);
+  const Loaded model = load(model_path);
+  ASSERT_FALSE(HasFailure());
+  Session s = session(model, KvType::f32);
+  const double nmse = nmse_at_golden_positions(evaluate_all(s, golden.tokens), golden);
+  RecordProperty("nmse", std::to_string(nmse));
+  EXPECT_LE(nmse, 1.5 * GetParam().peer_nmse);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, QuantLogits,
+                         ::testing::Values(QuantCase{"F16", 8.5e-07}, QuantCase{"BF16", 4.6e-05},
+                                           QuantCase{"Q4_0", 8.5e-04}, QuantCase{"Q4_1", 8.6e-04},
+                                           QuantCase{"Q5_0", 9.4e-04}, QuantCase{"Q5_1", 1.1e-03},
+                                           QuantCase{"Q8_0", 7.9e-04}, QuantCase{"Q2_K", 1.9e-03},
+                                           QuantCase{"Q3_K_M", 1.3e-03}, QuantCase{"Q4_K_M", 1.9e-03},
+                                           QuantCase{"Q5_K_M", 1.8e-03}, QuantCase{"Q6_K", 1.9e-03},
+                                           QuantCase{"IQ4_NL", 9.5e-04}, QuantCase{"IQ4_XS", 1.7e-03},
+                                           QuantCase{"IQ3_S", 2.1e-03}, QuantCase{"TQ1_0", 2.1e-03},
+                                           QuantCase{"TQ2_0", 2.1e-03}),
+                         [](const auto& info) { return std::string(info.param.type); });
+
+// ---- trained models ----
+
+TEST(TrainedLogits, Stories260K) {
+  RF_NEED_SHARED(model, "goldens/trained/stories260K.gguf");
+  RF_NEED_SHARED(golden, "goldens/trained/stories260K.txt");
+  expect_golden(model, golden, KvType::f32, 1e-8);
+  expect_golden(model, golden, KvType::f16, 1e-5);
+}
+
+TEST(TrainedLogits, TinyStoriesInQ8_0) {
+  RF_NEED_SHARED(model, "goldens/trained/TinyStories-656K-Q8_0.gguf");
+  RF_NEED_SHARED(golden, "goldens/trained/TinyStories-656K-Q8_0.txt");
+  expect_golden(model, golden, KvType::f16, 1e-3);
+}
+
+}  // namespace
+}  // namespace rocmforge

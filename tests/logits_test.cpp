@@ -1,52 +1,22 @@
-// The engine's numbers against the reference's: tiny random models of every family and geometry, the same model in every
-// common weight type, and two trained models. Tolerances are those of the goldens' README.
+// The engine's numbers against the reference's: tiny random models of every family and geometry, the same model in
+// every common weight type, and two trained models. Tolerances are those of the goldens' README.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "cpu/backend.h"
-#include "engine/session.h"
-#include "plan/execution_plan.h"
 #include "support/golden.h"
+#include "support/loaded_model.h"
 #include "support/support.h"
 
 namespace rocmforge {
 namespace {
 
+using testing::evaluate_all;
 using testing::Golden;
+using testing::LoadedModel;
 using testing::Nmse;
-
-struct Loaded {
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<ExecutionPlan> plan;
-};
-
-Loaded load(const std::string& path) {
-  Loaded model;
-  auto file = gguf::GgufFile::open(path);
-  EXPECT_TRUE(file.ok()) << file.error().message;
-  auto backend = cpu::make_backend({.n_threads = 2});
-  EXPECT_TRUE(backend.ok()) << backend.error().message;
-  model.backend = std::move(*backend);
-  auto plan = ExecutionPlan::from_gguf(*model.backend, std::make_shared<gguf::GgufFile>(std::move(*file)));
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  model.plan = std::move(*plan);
-  return model;
-}
-
-Session session(const Loaded& model, KvType kv_type, uint32_t max_rows = 64) {
-  auto made = Session::create(*model.plan, {.max_rows = max_rows, .kv_type = kv_type});
-  EXPECT_TRUE(made.ok()) << made.error().message;
-  return std::move(*made);
-}
-
-std::vector<float> evaluate_all(Session& s, std::span<const TokenId> tokens) {
-  const auto logits = s.evaluate_all(tokens);
-  EXPECT_TRUE(logits.ok()) << logits.error().message;
-  return {logits->begin(), logits->end()};
-}
 
 double nmse_at_golden_positions(const std::vector<float>& logits, const Golden& golden) {
   const size_t n_vocab = golden.logits.begin()->second.size();
@@ -77,9 +47,9 @@ void expect_greedy(Session& s, std::span<const float> last_logits, const Golden&
 void expect_golden(const std::string& model_path, const std::string& golden_path, KvType kv_type, double tolerance) {
   const Golden golden = Golden::read(golden_path);
   ASSERT_FALSE(golden.logits.empty()) << golden_path;
-  const Loaded model = load(model_path);
+  const LoadedModel model = LoadedModel::open(model_path);
   if (::testing::Test::HasFailure()) return;
-  Session s = session(model, kv_type);
+  Session s = model.session(kv_type);
   const std::vector<float> logits = evaluate_all(s, golden.tokens);
   ASSERT_EQ(logits.size(), golden.tokens.size() * golden.logits.begin()->second.size());
   const double nmse = nmse_at_golden_positions(logits, golden);
@@ -134,14 +104,13 @@ std::string test_name(std::string name) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, TinyLogits,
-                         ::testing::Combine(::testing::ValuesIn(std::vector<std::string>(std::begin(kTinyModels),
-                                                                                         std::end(kTinyModels))),
-                                            ::testing::Values(KvType::f32, KvType::f16)),
-                         [](const auto& info) {
-                           return test_name(std::get<0>(info.param)) +
-                                  (std::get<1>(info.param) == KvType::f32 ? "_f32" : "_f16");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Goldens, TinyLogits,
+    ::testing::Combine(::testing::ValuesIn(std::vector<std::string>(std::begin(kTinyModels), std::end(kTinyModels))),
+                       ::testing::Values(KvType::f32, KvType::f16)),
+    [](const auto& info) {
+      return test_name(std::get<0>(info.param)) + (std::get<1>(info.param) == KvType::f32 ? "_f32" : "_f16");
+    });
 
 // ---- one model in every common weight type, against its own exact logits ----
 
@@ -157,25 +126,23 @@ TEST_P(QuantLogits, AreAsCloseAsThePeers) {
   RF_NEED_SHARED(model_path, base + ".gguf");
   RF_NEED_SHARED(golden_path, base + ".txt");
   const Golden golden = Golden::read(golden_path);
-  const Loaded model = load(model_path);
+  const LoadedModel model = LoadedModel::open(model_path);
   ASSERT_FALSE(HasFailure());
-  Session s = session(model, KvType::f32);
+  Session s = model.session(KvType::f32);
   const double nmse = nmse_at_golden_positions(evaluate_all(s, golden.tokens), golden);
   RecordProperty("nmse", std::to_string(nmse));
   EXPECT_LE(nmse, 1.5 * GetParam().peer_nmse);
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, QuantLogits,
-                         ::testing::Values(QuantCase{"F16", 8.5e-07}, QuantCase{"BF16", 4.6e-05},
-                                           QuantCase{"Q4_0", 8.5e-04}, QuantCase{"Q4_1", 8.6e-04},
-                                           QuantCase{"Q5_0", 9.4e-04}, QuantCase{"Q5_1", 1.1e-03},
-                                           QuantCase{"Q8_0", 7.9e-04}, QuantCase{"Q2_K", 1.9e-03},
-                                           QuantCase{"Q3_K_M", 1.3e-03}, QuantCase{"Q4_K_M", 1.9e-03},
-                                           QuantCase{"Q5_K_M", 1.8e-03}, QuantCase{"Q6_K", 1.9e-03},
-                                           QuantCase{"IQ4_NL", 9.5e-04}, QuantCase{"IQ4_XS", 1.7e-03},
-                                           QuantCase{"IQ3_S", 2.1e-03}, QuantCase{"TQ1_0", 2.1e-03},
-                                           QuantCase{"TQ2_0", 2.1e-03}),
-                         [](const auto& info) { return std::string(info.param.type); });
+INSTANTIATE_TEST_SUITE_P(
+    Goldens, QuantLogits,
+    ::testing::Values(QuantCase{"F16", 8.5e-07}, QuantCase{"BF16", 4.6e-05}, QuantCase{"Q4_0", 8.5e-04},
+                      QuantCase{"Q4_1", 8.6e-04}, QuantCase{"Q5_0", 9.4e-04}, QuantCase{"Q5_1", 1.1e-03},
+                      QuantCase{"Q8_0", 7.9e-04}, QuantCase{"Q2_K", 1.9e-03}, QuantCase{"Q3_K_M", 1.3e-03},
+                      QuantCase{"Q4_K_M", 1.9e-03}, QuantCase{"Q5_K_M", 1.8e-03}, QuantCase{"Q6_K", 1.9e-03},
+                      QuantCase{"IQ4_NL", 9.5e-04}, QuantCase{"IQ4_XS", 1.7e-03}, QuantCase{"IQ3_S", 2.1e-03},
+                      QuantCase{"TQ1_0", 2.1e-03}, QuantCase{"TQ2_0", 2.1e-03}),
+    [](const auto& info) { return std::string(info.param.type); });
 
 // ---- trained models ----
 

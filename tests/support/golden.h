@@ -58,7 +58,8 @@ class Nmse {
   double error_ = 0, norm_ = 0;
 };
 
-// How far the two best logits lie apart, relative to the logits' root mean square: below 2 % a greedy choice may differ.
+// How far the two best logits lie apart, relative to the logits' root mean square: below 2 % a greedy choice may
+// differ.
 inline double relative_gap(std::span<const float> logits) {
   float first = -INFINITY, second = -INFINITY;
   double squares = 0;

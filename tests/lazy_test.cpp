@@ -1,0 +1,234 @@
+// What lazy means, shown on the CPU backend: nothing is read before it is needed, what is needed arrives behind the
+// computation, a fault fails one call, and the answer is the same as with everything loaded first.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "support/loaded_model.h"
+#include "support/support.h"
+#include "support/tiny_model.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::evaluate_all;
+using testing::LoadedModel;
+using testing::some_tokens;
+using testing::TempDir;
+using testing::TinyModel;
+
+std::set<uint32_t> resident_stages(const ExecutionPlan& plan) {
+  std::set<uint32_t> stages;
+  for (const LazyTensor& tensor : plan.weights().tensors()) {
+    if (plan.weights().state(tensor.id) != LoadState::unloaded) stages.insert(tensor.stage);
+  }
+  return stages;
+}
+
+TEST(Lazy, NothingOfTheWeightsIsReadUntilTheFirstPass) {
+  const TempDir dir;
+  const std::string path = dir.file("m.gguf");
+  TinyModel().write(path);
+  std::atomic<uint64_t> data_reads = 0;
+  std::atomic<uint64_t> data_begin = UINT64_MAX;
+  FileCalls calls;
+  calls.pread = [&](int fd, void* to, size_t n, off_t offset) {
+    if (static_cast<uint64_t>(offset) >= data_begin) data_reads++;
+    return ::pread(fd, to, n, offset);
+  };
+  // The header is read in pieces, so the first reads of a tiny file may run into its data; none comes later.
+  const LoadedModel model = LoadedModel::open(path, 2, &calls);
+  data_begin = 0;
+  Session session = model.session();
+  EXPECT_EQ(data_reads, 0u);
+  EXPECT_EQ(model.plan->weights().loading_stats().n_reads, 0u);
+  EXPECT_FALSE(model.backend->placement().is_reserved());
+  EXPECT_TRUE(session.evaluate(some_tokens(1, 96)).ok());
+  EXPECT_GT(data_reads, 0u);
+  EXPECT_EQ(model.plan->weights().loading_stats().n_tensors_loaded, model.plan->weights().tensors().size());
+}
+
+TEST(Lazy, WithoutPrefetchExactlyTheUsedStagesAreResident) {
+  const TempDir dir;
+  TinyModel{.n_layers = 6}.write(dir.file("m.gguf"));
+  for (const uint32_t window : {0u, 2u}) {
+    const LoadedModel model = LoadedModel::open(dir.file("m.gguf"));
+    ASSERT_TRUE(model.backend->reserve(model.plan->pass_memory(8, 8, 1, KvType::f16)).ok());
+    PagePool pool(1);
+    BlockTable pages(pool);
+    ASSERT_TRUE(pages.grow_to(4).ok());
+    Batch batch;
+    batch.add(some_tokens(4, 96), 0, pages.pages());
+    uint32_t n_checked = 0;
+    const auto check = [&](uint32_t stage) {
+      const std::set<uint32_t> stages = resident_stages(*model.plan);
+      for (uint32_t i = 0; i <= stage; i++) EXPECT_TRUE(stages.contains(i)) << "stage " << i << " after " << stage;
+      EXPECT_LE(*stages.rbegin(), stage + window) << "after stage " << stage;
+      n_checked++;
+    };
+    ASSERT_TRUE(forward(*model.plan, batch, {.prefetch_window = window, .after_stage = check}).ok());
+    EXPECT_EQ(n_checked, 8u) << "the embedding, six layers, the output";
+  }
+}
+
+TEST(Lazy, LazyAndEagerGiveTheSameBits) {
+  const TempDir dir;
+  for (const bool mixture : {false, true}) {
+    TinyModel tiny;
+    if (mixture) tiny.n_experts = 4, tiny.n_experts_used = 2;
+    tiny.write(dir.file("m.gguf"));
+    const auto tokens = some_tokens(50, 96);
+    const LoadedModel lazy = LoadedModel::open(dir.file("m.gguf"));
+    const LoadedModel eager = LoadedModel::open(dir.file("m.gguf"));
+    ASSERT_TRUE(eager.plan->weights().preload_all().ok());
+    Session a = lazy.session(), b = eager.session();
+    EXPECT_EQ(evaluate_all(a, tokens), evaluate_all(b, tokens));
+  }
+}
+
+TEST(Lazy, AddressesStayFromTheFirstLoadToClear) {
+  const TempDir dir;
+  TinyModel().write(dir.file("m.gguf"));
+  const LoadedModel model = LoadedModel::open(dir.file("m.gguf"));
+  WeightStore& weights = model.plan->weights();
+  Session session = model.session();
+  ASSERT_TRUE(session.evaluate(some_tokens(3, 96)).ok());
+  const std::byte* base = model.backend->placement().base();
+  std::vector<const std::byte*> addresses;
+  for (const LazyTensor& t : weights.tensors()) addresses.push_back(weights.get(t.id)->data());
+  weights.evict(weights.tensors()[3].id);
+  ASSERT_TRUE(session.evaluate(some_tokens(5, 96)).ok());
+  EXPECT_EQ(model.backend->placement().base(), base);
+  for (const LazyTensor& t : weights.tensors()) EXPECT_EQ(weights.get(t.id)->data(), addresses[t.id.value]);
+  weights.clear();
+  EXPECT_FALSE(model.backend->placement().is_reserved());
+  EXPECT_EQ(weights.loading_stats().n_tensors_loaded, 0u);
+}
+
+TEST(Lazy, ClearAndReloadGivesTheSameAnswer) {
+  const TempDir dir;
+  TinyModel().write(dir.file("m.gguf"));
+  const LoadedModel model = LoadedModel::open(dir.file("m.gguf"));
+  const auto tokens = some_tokens(9, 96);
+  Session session = model.session();
+  const auto before = evaluate_all(session, tokens);
+  for (int i = 0; i < 5; i++) {
+    model.plan->weights().clear();
+    session.rewind(0);
+    EXPECT_EQ(evaluate_all(session, tokens), before);
+  }
+}
+
+// Every read of the weights in turn fails, once or for good: that pass fails with an error that names a tensor, and
+// when reads work again so does the next pass.
+TEST(Lazy, AnyFailingReadFailsOnePassOnly) {
+  const TempDir dir;
+  TinyModel{.n_layers = 2}.write(dir.file("m.gguf"));
+  const auto tokens = some_tokens(7, 96);
+  std::atomic<int> n_reads = 0;
+  std::atomic<int> fail_at = -1;
+  std::atomic<bool> persistent = false;
+  FileCalls calls;
+  calls.pread = [&](int fd, void* to, size_t n, off_t offset) -> ssize_t {
+    const int i = n_reads++;
+    if (fail_at >= 0 && (i == fail_at || (persistent && i > fail_at))) return errno = EIO, -1;
+    return ::pread(fd, to, n, offset);
+  };
+  const LoadedModel model = LoadedModel::open(dir.file("m.gguf"), 2, &calls);
+  Session session = model.session();
+  n_reads = 0;
+  const auto expected = evaluate_all(session, tokens);
+  const int n_total = n_reads;
+  ASSERT_GT(n_total, 10);
+  for (const bool for_good : {false, true}) {
+    for (int n = 0; n < n_total; n++) {
+      model.plan->weights().clear();
+      session.rewind(0);
+      n_reads = 0;
+      persistent = for_good;
+      fail_at = n;
+      const auto failed = session.evaluate_all(tokens);
+      // A transient fault in a prefetch is retried by the stage that needs the weight; a lasting one is always seen.
+      if (for_good) EXPECT_FALSE(failed.ok()) << "read " << n;
+      if (!failed.ok()) {
+        EXPECT_EQ(failed.error().code, ErrorCode::file_read) << failed.error().message;
+        EXPECT_NE(failed.error().message.find("tensor '"), std::string::npos) << failed.error().message;
+      }
+      fail_at = -1;
+      session.rewind(0);
+      ASSERT_EQ(evaluate_all(session, tokens), expected) << "after read " << n;
+    }
+  }
+}
+
+TEST(Lazy, AFileThatChangedMeanwhileIsAnErrorAndOtherModelsGoOn) {
+  const TempDir dir;
+  TinyModel().write(dir.file("other.gguf"));
+  const LoadedModel other = LoadedModel::open(dir.file("other.gguf"));
+  const auto tokens = some_tokens(3, 96);
+  const std::string path = dir.file("m.gguf");
+  const auto expect_failure = [&](ErrorCode code, auto&& damage) {
+    TinyModel{.seed = 2}.write(path);
+    const LoadedModel model = LoadedModel::open(path);
+    damage();
+    Session session = model.session();
+    const auto result = session.evaluate(tokens);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, code) << result.error().message;
+    Session good = other.session();
+    EXPECT_TRUE(good.evaluate(tokens).ok());
+  };
+  expect_failure(ErrorCode::file_truncated, [&] { ASSERT_EQ(::truncate(path.c_str(), 20'000), 0); });
+  expect_failure(ErrorCode::file_changed, [&] { TinyModel{.seed = 3}.write(path); });
+  expect_failure(ErrorCode::file_not_found, [&] { std::filesystem::remove(path); });
+}
+
+// Layer N computes while N+1.. are read. The reader is throttled so that loading takes about as long as computing, and
+// both are made long enough to measure.
+TEST(Lazy, LoadingOverlapsComputing) {
+  const TempDir dir;
+  TinyModel{.n_vocab = 512, .width = 256, .ff_width = 1024, .n_layers = 12}.write(dir.file("m.gguf"));
+  const auto tokens = some_tokens(192, 512);
+  using Seconds = std::chrono::duration<double>;
+  const auto timed = [&](auto&& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return Seconds(std::chrono::steady_clock::now() - start).count();
+  };
+  std::atomic<double> seconds_per_byte = 0;
+  FileCalls calls;
+  calls.pread = [&](int fd, void* to, size_t n, off_t offset) {
+    const ssize_t got = ::pread(fd, to, n, offset);
+    if (got > 0) std::this_thread::sleep_for(Seconds(static_cast<double>(got) * seconds_per_byte));
+    return got;
+  };
+  const LoadedModel model = LoadedModel::open(dir.file("m.gguf"), 1, &calls, 1);
+  WeightStore& weights = model.plan->weights();
+  Session session = model.session(KvType::f16, 256);
+  ASSERT_TRUE(session.evaluate(tokens).ok());
+  double best_ratio = 1;
+  for (int attempt = 0; attempt < 5 && best_ratio > 0.75; attempt++) {
+    session.rewind(0);
+    const double compute = timed([&] { ASSERT_TRUE(session.evaluate(tokens).ok()); });
+    seconds_per_byte = compute / static_cast<double>(weights.loading_stats().total_bytes);
+    weights.clear();
+    const double load = timed([&] { ASSERT_TRUE(weights.preload_all().ok()); });
+    weights.clear();
+    session.rewind(0);
+    const double both = timed([&] { ASSERT_TRUE(session.evaluate(tokens).ok()); });
+    seconds_per_byte = 0;
+    best_ratio = std::min(best_ratio, both / (load + compute));
+  }
+  EXPECT_LE(best_ratio, 0.75);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -61,6 +61,8 @@ class CommandLine {
     return {app, options};
   }
 
+  std::string usage_error(const CLI::ParseError& error, int argc, const char* const* argv) const;
+
   CLI::App app_{"Runs large language models from GGUF files.", "rocmforge"};
   std::function<Result<void>()> chosen_;
 };
@@ -88,6 +90,15 @@ CommandLine::CommandLine() {
   }
 }
 
+std::string CommandLine::usage_error(const CLI::ParseError& error, int argc, const char* const* argv) const {
+  const auto chosen = app_.get_subcommands();
+  if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
+    return "'" + std::string(argv[1]) + "' is no command (see rocmforge --help)";
+  }
+  return std::string(error.what()) + " (see rocmforge" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) +
+         " --help)";
+}
+
 int CommandLine::run(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
@@ -95,7 +106,7 @@ int CommandLine::run(int argc, const char* const* argv) {
     std::ostringstream out;
     std::ostringstream ignored;
     if (app_.exit(e, out, ignored) == 0) return print(out.str()).ok() ? kGood : kFailed;  // --help, --version
-    say(std::string(e.what()) + " (see rocmforge --help)");
+    say(usage_error(e, argc, argv));
     return kBadUsage;
   }
   const Result<void> result = chosen_();

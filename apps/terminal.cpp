@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/utf8.h"
@@ -17,6 +19,11 @@ namespace {
 // Characters, not bytes: good enough for names and numbers.
 size_t width(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// There is nobody left to tell when this fails.
+void print_error(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace
@@ -45,7 +52,7 @@ Result<void> print(std::string_view text) {
 }
 
 void say(std::string_view text) {
-  fmt::print(stderr, "rocmforge: {}\n", text);
+  print_error(fmt::format("rocmforge: {}\n", text));
 }
 
 std::string printable(std::string_view text, size_t max_columns) {
@@ -75,7 +82,7 @@ std::string printable(std::string_view text, size_t max_columns) {
 ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_) print_error("\r\x1b[K");
 }
 
 void ProgressLine::update(const std::function<std::string()>& text) {
@@ -84,8 +91,7 @@ void ProgressLine::update(const std::function<std::string()>& text) {
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(100);
   shown_ = true;
-  fmt::print(stderr, "\r\x1b[K{}", text());
-  std::fflush(stderr);
+  print_error("\r\x1b[K" + text());
 }
 
 std::string Table::text(std::string_view indent) const {

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""The rocmforge command from outside: what it prints, where, and how it exits. Usage: cli_test.py BINARY"""
+"""The rocmforge command from outside: what it prints, where, and how it exits.
+
+Usage: cli_test.py BINARY [--sanitized]   (sanitizers cost time and memory, so limits on those are not checked)
+"""
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BINARY = None
+SANITIZED = False
 GOOD, FAILED, BAD_USAGE = 0, 1, 2
 
 
@@ -59,7 +65,7 @@ class Usage(CliTest):
         self.bad(BAD_USAGE, "synth", "tiny", "Q4_K_M", says="OUT")
         self.bad(BAD_USAGE, "synth", "huge", "Q4_K_M", self.path / "x", says="'huge' is no shape")
         self.bad(BAD_USAGE, "synth", "tiny", "Q9_Z", self.path / "x", says="'Q9_Z' is no type")
-        self.bad(BAD_USAGE, "synth", "tiny", "Q4_0", self.path / "x", "--seed", "-1")
+        self.bad(BAD_USAGE, "synth", "tiny", "Q4_0", self.path / "x", "--seed", "x", says="--seed")
 
 
 class Output(CliTest):
@@ -153,11 +159,42 @@ class Inspect(CliTest):
     def test_control_characters_in_a_file_do_not_reach_the_terminal(self):
         model = self.synth()
         data = model.read_bytes()
-        model.write_bytes(data.replace(b"synth-tiny", b"\x1b]0;ha\x07\nX", 1))
+        model.write_bytes(data.replace(b"synth-tiny", b"\x1b]0;ha\x07\nXY", 1))
         text = self.good("inspect", model)
         self.assertNotIn("\x1b", text)
-        self.assertIn(r"\x1b]0;ha\x07\nX", text)
-        self.assertEqual(json.loads(self.good("inspect", model, "--json"))["name"], "\x1b]0;ha\x07\nX")
+        self.assertIn(r"\x1b]0;ha\x07\nXY", text)
+        self.assertEqual(json.loads(self.good("inspect", model, "--json"))["name"], "\x1b]0;ha\x07\nXY")
+
+
+class Opening(CliTest):
+    @staticmethod
+    def write_sparse_model(path, n_tensors, rows):
+        """n_tensors of rows x 8192 in Q4_K; returns the file's size."""
+        def text(t):
+            return struct.pack("<Q", len(t)) + t.encode()
+        tensor_bytes = rows * 8192 // 256 * 144
+        header = b"GGUF" + struct.pack("<IQQ", 3, n_tensors, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
+        for i in range(n_tensors):
+            header += text(f"blk.{i}.ffn_up.weight") + struct.pack("<IQQIQ", 2, 8192, rows, 12, i * tensor_bytes)
+        header += bytes(-len(header) % 32)
+        path.write_bytes(header)
+        os.truncate(path, len(header) + n_tensors * tensor_bytes)
+        return path.stat().st_size
+
+    def test_a_model_of_40_gb_opens_in_milliseconds_and_megabytes(self):
+        model = self.path / "large.gguf"
+        self.assertGreater(self.write_sparse_model(model, 1000, 8704), 40e9)
+        command = [BINARY, "inspect", str(model)]
+        begin = time.monotonic()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - begin
+        self.assertEqual(process.returncode, GOOD)
+        if not SANITIZED:
+            self.assertLess(usage.ru_maxrss, 50e6 / 1024)
+            # Its own time: how long it waited for a core is not its fault.
+            self.assertLess(usage.ru_utime + usage.ru_stime, 0.05, f"wall {seconds:.3f} s")
 
 
 class Synth(CliTest):
@@ -180,4 +217,7 @@ class Synth(CliTest):
 
 if __name__ == "__main__":
     BINARY = sys.argv.pop(1)
+    if "--sanitized" in sys.argv:
+        sys.argv.remove("--sanitized")
+        SANITIZED = True
     unittest.main()

@@ -173,7 +173,8 @@ class Opening(CliTest):
         def text(t):
             return struct.pack("<Q", len(t)) + t.encode()
         tensor_bytes = rows * 8192 // 256 * 144
-        header = b"GGUF" + struct.pack("<IQQ", 3, n_tensors, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
+        header = b"GGUF" + struct.pack("<IQQ", 3, n_tensors, 1)
+        header += text("general.architecture") + struct.pack("<I", 8) + text("llama")
         for i in range(n_tensors):
             header += text(f"blk.{i}.ffn_up.weight") + struct.pack("<IQQIQ", 2, 8192, rows, 12, i * tensor_bytes)
         header += bytes(-len(header) % 32)

@@ -1,0 +1,20 @@
+#pragma once
+// GPT-2's spelling of bytes: each of the 256 bytes is written as one printable character, so that any text can stand in
+// a vocabulary file. Bytes that print stand for themselves (as code points); the other 68, in order, are U+0100 and up.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rocmforge::tokenizer {
+
+char32_t spelled_byte(uint8_t byte);
+
+// Appends `bytes` in that spelling.
+void spell_bytes(std::string& out, std::string_view bytes);
+
+// The bytes that `text` spells; nothing when it has a character outside the 256.
+std::optional<std::string> unspell_bytes(std::string_view text);
+
+}  // namespace rocmforge::tokenizer

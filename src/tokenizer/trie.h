@@ -1,0 +1,46 @@
+#pragma once
+// Finds the longest of many texts that stands at a place. The edges of all nodes lie in one flat hash table.
+// Built once, then read by many threads.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace rocmforge::tokenizer {
+
+class Trie {
+ public:
+  struct Entry {
+    std::string_view text;  // not empty; equal texts: the last one counts
+    int32_t value;          // not negative
+  };
+  struct Match {
+    size_t n_bytes;
+    int32_t value;
+  };
+
+  Trie() = default;
+  explicit Trie(const std::vector<Entry>& entries);
+
+  bool empty() const { return values_.empty(); }
+  // Whether any text begins with this byte: cheaper than a failing longest().
+  bool may_begin(unsigned char byte) const { return roots_[byte] != 0; }
+  // The longest entry that text[at..] begins with. REQUIRES: at < text.size()
+  std::optional<Match> longest(std::string_view text, size_t at) const;
+
+ private:
+  struct Edge {
+    uint64_t key = 0;  // node << 8 | byte; 0: free (the root's edges lie in roots_)
+    uint32_t node = 0;
+  };
+  size_t slot_of(uint64_t key) const;
+
+  std::array<uint32_t, 256> roots_{};  // the node of each first byte; 0: none
+  std::vector<Edge> edges_;            // a power of two, at most half full
+  std::vector<int32_t> values_;        // per node; -1: no text ends here
+};
+
+}  // namespace rocmforge::tokenizer

@@ -40,4 +40,21 @@ struct SynthCommand {
 };
 Result<void> synth(const SynthCommand& options);
 
+struct TokenizeOptions {
+  std::string model;
+  std::optional<std::string> text;  // neither text nor file: all of stdin, as one text
+  std::optional<std::string> file;  // "-": stdin; one line of ids for each of its lines
+  bool special = false;             // find control tokens in the text
+  bool bos = false;                 // begin with BOS if the model wants one
+  bool json = false;
+};
+Result<void> tokenize(const TokenizeOptions& options);
+
+struct DetokenizeOptions {
+  std::string model;
+  std::vector<int32_t> ids;  // none: lines of ids from stdin
+  bool special = false;      // show control tokens
+};
+Result<void> detokenize(const DetokenizeOptions& options);
+
 }  // namespace rocmforge::apps

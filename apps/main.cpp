@@ -17,6 +17,8 @@ constexpr int kGood = 0;
 constexpr int kFailed = 1;
 constexpr int kBadUsage = 2;
 
+constexpr const char* kModelHelp = "A GGUF file or the name of a model; none: the bundled one";
+
 template <class Items>
 std::string list_of(const Items& items) {
   std::string out;
@@ -74,7 +76,7 @@ CommandLine::CommandLine() {
 
   {
     auto [app, o] = add<InspectOptions>("inspect", "Show a model file's metadata, tensors and sizes", inspect);
-    app->add_option("MODEL", o->model, "A GGUF file or the name of a model; none: the bundled one");
+    app->add_option("MODEL", o->model, kModelHelp);
     app->add_flag("--json", o->json, "One JSON object, with every tensor");
     app->add_flag("--tensors", o->tensors, "List every tensor");
   }
@@ -87,6 +89,22 @@ CommandLine::CommandLine() {
     app->add_flag("--sparse", o->sparse, "The header alone; the weights are a hole that reads as zeros");
     app->add_option("--seed", o->seed, "Seed of the random weights (default 1)");
     app->add_flag("--json", o->json, "Report as JSON");
+  }
+  {
+    auto [app, o] = add<TokenizeOptions>("tokenize", "Turn text into token ids", tokenize);
+    app->add_option("MODEL", o->model, kModelHelp);
+    auto* text = app->add_option("TEXT", o->text, "The text; none, and no --file: standard input, as one text");
+    app->add_option("--file", o->file, "A file (- is standard input): a line of ids for each of its lines")
+        ->excludes(text);
+    app->add_flag("--special", o->special, "Find control tokens in the text");
+    app->add_flag("--bos", o->bos, "Begin with BOS, if the model wants one");
+    app->add_flag("--json", o->json, "Ids and the pieces they stand for, one JSON object per text");
+  }
+  {
+    auto [app, o] = add<DetokenizeOptions>("detokenize", "Turn token ids into text", detokenize);
+    app->add_option("MODEL", o->model, kModelHelp)->required();
+    app->add_option("IDS", o->ids, "Token ids; none: lines of them from standard input")->delimiter(',');
+    app->add_flag("--special", o->special, "Show control tokens");
   }
 }
 

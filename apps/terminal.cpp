@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -51,6 +52,30 @@ Result<void> print(std::string_view text) {
   return {};
 }
 
+Result<void> BufferedOutput::print_rest() {
+  TRY(print(text));
+  text.clear();
+  return {};
+}
+
+Result<std::string> read_standard_input(size_t max_bytes) {
+  std::string out;
+  char piece[65536];
+  while (true) {
+    const ssize_t n = ::read(STDIN_FILENO, piece, sizeof piece);
+    if (n == 0) return out;
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return Error{ErrorCode::file_read, fmt::format("standard input: {}", std::strerror(errno))};
+    }
+    out.append(piece, static_cast<size_t>(n));
+    if (out.size() > max_bytes) {
+      return Error{ErrorCode::limit_exceeded,
+                   fmt::format("standard input: more than the limit of {} bytes", max_bytes)};
+    }
+  }
+}
+
 void say(std::string_view text) {
   print_error(fmt::format("rocmforge: {}\n", text));
 }
@@ -81,8 +106,8 @@ std::string printable(std::string_view text, size_t max_columns) {
 
 ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-ProgressLine::~ProgressLine() {
-  if (shown_) print_error("\r\x1b[K");
+void ProgressLine::clear() {
+  if (std::exchange(shown_, false)) print_error("\r\x1b[K");
 }
 
 void ProgressLine::update(const std::function<std::string()>& text) {

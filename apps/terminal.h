@@ -17,6 +17,16 @@ void prepare_standard_streams();
 // Writes all of `text` to stdout. A reader that went away gives ErrorCode::cancelled, other failures file_write.
 Result<void> print(std::string_view text);
 
+// Collects small results and prints them in large pieces.
+struct BufferedOutput {
+  std::string text;
+  Result<void> print_if_large() { return text.size() < (1u << 20) ? Result<void>() : print_rest(); }
+  Result<void> print_rest();
+};
+
+// All of stdin, at most max_bytes.
+Result<std::string> read_standard_input(size_t max_bytes);
+
 // One line to stderr: "rocmforge: text".
 void say(std::string_view text);
 
@@ -28,12 +38,13 @@ std::string printable(std::string_view text, size_t max_columns = 96);
 class ProgressLine {
  public:
   ProgressLine();
-  ~ProgressLine();  // clears the line
+  ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   // Called as often as one likes; `text` is asked for, and shown, at most ten times a second.
   void update(const std::function<std::string()>& text);
+  void clear();
 
  private:
   bool is_terminal_;

@@ -19,7 +19,8 @@ GOOD, FAILED, BAD_USAGE = 0, 1, 2
 
 
 def run(*args, env=None, **kwargs):
-    kwargs.setdefault("stdin", subprocess.DEVNULL)
+    if "input" not in kwargs:
+        kwargs["stdin"] = subprocess.DEVNULL
     return subprocess.run([BINARY, *map(str, args)], capture_output="stdout" not in kwargs, timeout=60,
                           env={**os.environ, **(env or {})}, **kwargs)
 
@@ -51,7 +52,7 @@ class CliTest(unittest.TestCase):
 class Usage(CliTest):
     def test_help_and_version_go_to_stdout(self):
         text = self.good("--help")
-        for command in ("inspect", "synth"):
+        for command in ("inspect", "synth", "tokenize", "detokenize"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
         self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
@@ -214,6 +215,63 @@ class Synth(CliTest):
         self.bad(FAILED, "synth", "tiny", "Q4_0", "/dev/full", says="No space left")
         self.bad(FAILED, "synth", "tiny", "Q4_0", self.path, says="is a directory")
         self.assertEqual(list(self.path.iterdir()), [])
+
+
+class Tokens(CliTest):
+    TEXT = "Once upon a time, \u00e9\u4e16\U0001f600 <s> <|im_end|>!\n\n  the end\n"
+
+    def models(self):
+        return [self.synth(name="spm.gguf"), self.synth(shape="qwen2-0.5b", name="bpe.gguf")]
+
+    def test_text_survives_the_way_there_and_back(self):
+        file = self.path / "text.txt"
+        file.write_text(self.TEXT, encoding="utf-8")
+        for model in self.models():
+            ids = self.good("tokenize", model, self.TEXT)
+            self.assertRegex(ids, r"^\d+( \d+)*\n$")
+            self.assertEqual(self.good("detokenize", model, *ids.split()), self.TEXT)
+            self.assertEqual(self.good("detokenize", model, ids.strip().replace(" ", ",")), self.TEXT)
+            # By line: each with its newline, so the lines together are the text again.
+            lines = self.good("tokenize", model, "--file", file)
+            self.assertEqual(lines.count("\n"), self.TEXT.count("\n"))
+            self.assertEqual(run("detokenize", model, input=lines.encode()).stdout.decode(), self.TEXT)
+            piped = run("tokenize", model, input=self.TEXT.encode())
+            self.assertEqual(piped.stdout.decode(), ids)
+
+    def test_control_tokens_and_bos_only_when_asked(self):
+        spm, bpe = self.models()
+        self.assertNotIn("1", self.good("tokenize", spm, "a<s>").split())
+        self.assertIn("1", self.good("tokenize", spm, "a<s>", "--special").split())
+        self.assertEqual(self.good("tokenize", spm, "a", "--bos"), "1 " + self.good("tokenize", spm, "a"))
+        self.assertNotIn("151645", self.good("tokenize", bpe, "a<|im_end|>").split())
+        ids = self.good("tokenize", bpe, "a<|im_end|>", "--special").split()
+        self.assertEqual(ids[-1], "151645")
+        self.assertEqual(self.good("detokenize", bpe, *ids), "a")
+        self.assertEqual(self.good("detokenize", bpe, *ids, "--special"), "a<|im_end|>")
+
+    def test_json(self):
+        report = json.loads(self.good("tokenize", self.synth(), "in a b", "--json", "--bos"))
+        self.assertEqual(report["ids"][0], 1)
+        self.assertEqual(len(report["ids"]), len(report["pieces"]))
+        self.assertEqual("".join(report["pieces"][1:]), " in a b")
+
+    def test_empty_input_is_no_line(self):
+        model, file = self.synth(), self.path / "empty.txt"
+        file.write_bytes(b"")
+        self.assertEqual(self.good("tokenize", model, "--file", file), "")
+        self.assertEqual(self.good("tokenize", model, ""), "\n")
+        self.assertEqual(self.good("tokenize", model, "--file", "-"), "")
+        self.assertEqual(self.good("detokenize", model), "")
+
+    def test_bad_ids_and_missing_files(self):
+        model = self.synth()
+        self.bad(BAD_USAGE, "detokenize", model, "1", "x", says="IDS")
+        self.bad(BAD_USAGE, "tokenize", model, "text", "--file", "also", says="--file")
+        self.bad(FAILED, "detokenize", model, "2048", says="2048")
+        self.bad(FAILED, "detokenize", model, "--", "-1")
+        self.bad(FAILED, "detokenize", model, input=b"5 x 6\n", says="'x' is no token id")
+        self.bad(FAILED, "tokenize", model, "--file", self.path / "missing", says="missing")
+        self.bad(FAILED, "tokenize", self.path / "missing.gguf", "text", says="missing.gguf")
 
 
 if __name__ == "__main__":

@@ -133,6 +133,7 @@ Result<void> File::read_direct_at(std::span<std::byte> to, uint64_t offset) cons
 }
 
 bool File::is_cached(uint64_t offset) const {
+  if (calls_ && calls_->is_cached) return calls_->is_cached(fd_, static_cast<off_t>(offset));
   std::byte byte;
   const iovec part{&byte, 1};
   return ::preadv2(fd_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;

@@ -21,6 +21,8 @@ namespace rocmforge {
 // The seam where tests count reads and inject faults. Each call behaves like the system call of its name.
 struct FileCalls {
   std::function<ssize_t(int fd, void* to, size_t n_bytes, off_t offset)> pread;
+  // The answer of File::is_cached, which no portable test can bring about.
+  std::function<bool(int fd, off_t offset)> is_cached;
 };
 
 // What tells two files apart, and one file before and after somebody wrote to it.

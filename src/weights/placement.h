@@ -1,5 +1,6 @@
 #pragma once
-// Where weights live: the interface a device implements (cpu/placement.h, later gpu). One of the two virtual interfaces.
+// Where weights live: the interface a device implements (cpu/placement.h, later gpu). One of the two virtual
+// interfaces.
 //
 // A placement owns one arena. The store computes every weight's final address (an offset into the arena) before the
 // arena exists; reserve() then allocates it in one go, and nothing is allocated again until release().
@@ -43,11 +44,13 @@ class Placement {
   virtual uint64_t packed_bytes(const WeightShape& shape) const = 0;
   // Pieces passed to land() begin at a multiple of this many rows (the layout may interleave rows).
   virtual uint64_t rows_per_unit(const WeightShape& shape) const = 0;
-  // The least file bytes a staging buffer must hold; pieces are cut to fit staging().
+  // What every staging buffer holds at least. A piece takes at most this less two kDirectAlignment, which a direct read
+  // may need around it; a weight whose unit of rows is longer is refused.
   virtual size_t staging_bytes() const = 0;
 
   // Allocates the arena and a staging buffer for each loader: out_of_memory with needed and available.
   virtual Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) = 0;
+  // Gives everything back, once copies under way are done.
   virtual void release() = 0;
   virtual bool is_reserved() const = 0;
 
@@ -60,8 +63,9 @@ class Placement {
   virtual Result<void> land(uint64_t address, const WeightShape& shape, uint64_t first_row,
                             std::span<const std::byte> rows, size_t loader) = 0;
 
-  // Every row of the weight has been landed: record whatever a reader must wait for. On a device the store calls this
-  // before it publishes the weight, because waiting for an event that was not yet recorded does not wait.
+  // Every row of the weight has been landed, by this and other loaders: record whatever a reader must wait for. On a
+  // device the store calls this before it publishes the weight, because waiting for an event that was not yet recorded
+  // does not wait.
   virtual Result<void> finish(uint64_t address, const WeightShape& shape, size_t loader) = 0;
 
   // The arena's start as kernels see it; a weight lies at base() + address. REQUIRES: is_reserved()

@@ -1,1 +1,165 @@
 #include "weights/weight_store.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/thread_pool.h"
+#include "gguf/format.h"
+#include "weights/loader.h"
+#include "weights/weight_table.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr size_t kMaxDefaultLoaders = 8;
+
+}  // namespace
+
+struct WeightStore::State {
+  State(std::shared_ptr<const gguf::GgufFile> opened, Placement& where, WeightTable weights, size_t n_loaders,
+        Clock clock)
+      : file(std::move(opened)),
+        placement(where),
+        table(std::move(weights)),
+        loader(table, *file, placement, n_loaders, std::move(clock)) {}
+
+  std::shared_ptr<const gguf::GgufFile> file;
+  Placement& placement;
+  WeightTable table;
+  Loader loader;
+};
+
+WeightStore::WeightStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+WeightStore::~WeightStore() {
+  clear();  // leases on other threads reach the store through its members
+}
+
+Result<std::unique_ptr<WeightStore>> WeightStore::create(std::shared_ptr<const gguf::GgufFile> file,
+                                                         Placement& placement, std::vector<WeightRequest> requests,
+                                                         const Options& options) {
+  const size_t n_loaders = options.n_loaders > 0 ? options.n_loaders : std::min(available_cores(), kMaxDefaultLoaders);
+  WeightTable table = TRY(WeightTable::build(*file, placement, requests, n_loaders));
+  auto state = std::make_unique<State>(std::move(file), placement, std::move(table), n_loaders, options.clock);
+  return std::unique_ptr<WeightStore>(new WeightStore(std::move(state)));
+}
+
+WeightStore::Lease::Lease(Lease&& other) noexcept : store_(std::exchange(other.store_, nullptr)), id_(other.id_) {}
+
+WeightStore::Lease& WeightStore::Lease::operator=(Lease&& other) noexcept {
+  Lease taken(std::move(other));
+  std::swap(store_, taken.store_);
+  std::swap(id_, taken.id_);
+  return *this;
+}
+
+WeightStore::Lease::~Lease() {
+  if (store_ != nullptr) store_->state_->loader.release(id_);
+}
+
+const LazyTensor& WeightStore::Lease::tensor() const {
+  CHECK(store_ != nullptr);
+  return store_->tensor(id_);
+}
+
+const std::byte* WeightStore::Lease::data() const {
+  return store_->state_->placement.base() + tensor().address;
+}
+
+std::span<const LazyTensor> WeightStore::tensors() const {
+  return state_->table.tensors();
+}
+
+const LazyTensor& WeightStore::tensor(WeightId id) const {
+  return state_->table.tensor(id);
+}
+
+Result<WeightId> WeightStore::find(std::string_view name) const {
+  if (const auto id = state_->table.find(name)) return *id;
+  return Error{ErrorCode::gguf_tensor_missing,
+               fmt::format("weights: tensor {}: not held by this store", gguf::quoted(name))};
+}
+
+LoadState WeightStore::state(WeightId id) const {
+  return std::as_const(state_->loader).word(id).state();
+}
+
+uint64_t WeightStore::arena_bytes() const {
+  return state_->table.arena_bytes();
+}
+
+Result<WeightStore::Lease> WeightStore::get(WeightId id) {
+  if (!state_->loader.try_lease(id)) TRY(state_->loader.lease({&id, 1}));
+  return Lease(this, id);
+}
+
+Result<std::vector<WeightStore::Lease>> WeightStore::get_all(std::span<const WeightId> ids) {
+  TRY(state_->loader.lease(ids));
+  std::vector<Lease> leases;
+  leases.reserve(ids.size());
+  for (const WeightId id : ids) leases.push_back(Lease(this, id));
+  return leases;
+}
+
+void WeightStore::prefetch(std::span<const WeightId> ids) {
+  state_->loader.prefetch(ids);
+}
+
+Result<void> WeightStore::preload_layers(uint32_t first_layer, uint32_t n_layers) {
+  const WeightTable& table = state_->table;
+  if (first_layer > table.n_layers() || n_layers > table.n_layers() - first_layer) {
+    return Error{ErrorCode::invalid_argument, fmt::format("weights: layers {} to {}: there are {}", first_layer,
+                                                          uint64_t{first_layer} + n_layers, table.n_layers())};
+  }
+  std::vector<WeightId> ids;
+  for (uint32_t i = 0; i < n_layers; i++) {
+    const auto stage = table.stage(1 + first_layer + i);
+    ids.insert(ids.end(), stage.begin(), stage.end());
+  }
+  TRY(get_all(ids));
+  return {};
+}
+
+Result<void> WeightStore::preload_all() {
+  std::vector<WeightId> ids;
+  for (uint32_t i = 0; i < n_stages(); i++) {
+    const auto stage = stage_weights(i);
+    ids.insert(ids.end(), stage.begin(), stage.end());
+  }
+  TRY(get_all(ids));
+  return {};
+}
+
+bool WeightStore::is_layer_loaded(uint32_t layer) const {
+  CHECK(layer < state_->table.n_layers());
+  return state_->loader.is_stage_resident(1 + layer);
+}
+
+std::span<const WeightId> WeightStore::stage_weights(uint32_t stage) const {
+  CHECK(stage < n_stages());
+  return state_->table.stage(stage);
+}
+
+uint32_t WeightStore::n_stages() const {
+  return state_->table.n_stages();
+}
+
+LoadingStats WeightStore::loading_stats() const {
+  return state_->loader.stats();
+}
+
+void WeightStore::on_progress(ProgressCallback callback) {
+  state_->loader.on_progress(std::move(callback));
+}
+
+void WeightStore::evict(WeightId id) {
+  state_->loader.evict(id);
+}
+
+void WeightStore::clear() {
+  state_->loader.clear();
+}
+
+}  // namespace rocmforge

@@ -12,71 +12,38 @@
 // Single flight: any number of threads that ask for one cold weight cause one load. A hit is one atomic operation and
 // takes no lock. A failed load fails the calls that waited for it and nothing else.
 //
-// Threads: everything may be called from any thread. clear() and evict() wait for leases.
+// Threads: everything may be called from any thread; the progress callback alone must not call on_progress or clear.
+// evict(), clear() and the destructor wait for leases: the caller must not hold one.
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/ids.h"
 #include "base/result.h"
 #include "gguf/reader.h"
+#include "weights/lazy_tensor.h"
+#include "weights/loading_stats.h"
 #include "weights/placement.h"
 
 namespace rocmforge {
 
-using WeightId = Id<struct WeightIdTag>;
-
-enum class LoadState : uint8_t { unloaded, loading, in_flight, resident, failed };
-
-// One weight to be held by a store.
-struct WeightRequest {
-  const gguf::TensorInfo* tensor = nullptr;
-  WeightShape shape;
-  uint32_t stage = 0;  // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
-};
-
-// A handle to one weight: what is known without reading it. Its content is reached through a Lease.
-struct LazyTensor {
-  WeightId id;
-  std::string_view name;
-  WeightShape shape;
-  uint32_t stage = 0;
-  uint32_t shard = 0;
-  uint64_t file_offset = 0;
-  uint64_t file_bytes = 0;
-  uint64_t packed_bytes = 0;
-  uint64_t address = 0;  // offset into the placement's arena
-};
-
-struct LoadingStats {
-  uint64_t n_tensors = 0, n_tensors_loaded = 0, n_tensors_loading = 0;
-  uint64_t n_layers = 0, n_layers_loaded = 0;
-  uint64_t total_bytes = 0, loaded_bytes = 0, loading_bytes = 0;  // file bytes
-  uint64_t n_reads = 0;       // pieces read from the file
-  uint64_t read_bytes = 0;
-  uint64_t n_hits = 0;        // gets that found the weight resident
-  uint64_t n_loads = 0;       // loads begun
-  uint64_t n_failures = 0;
-  double seconds = 0;         // with at least one load under way
-  double gigabytes_per_second() const { return seconds > 0 ? static_cast<double>(read_bytes) / seconds / 1e9 : 0; }
-};
-
-using ProgressCallback = std::function<void(const LoadingStats&)>;
-
 class WeightStore {
  public:
   struct Options {
-    size_t n_loaders = 0;            // threads that read; 0: one per core, at most 8
+    size_t n_loaders = 0;  // threads that read; 0: one per core, at most 8
     Clock clock = system_clock();
   };
 
-  // Fixes addresses; reads nothing and allocates no device memory. The file is checked again on each load: replaced
-  // or truncated since it was opened is file_changed or file_truncated.
+  // Fixes addresses; reads nothing and allocates no device memory. Weight i is requests[i]. The last stage is the
+  // output's. The file is checked again on each load: replaced or truncated since it was opened is file_changed or
+  // file_truncated, deleted file_not_found.
+  // invalid_argument: a tensor requested twice, or a shape that is not the tensor's; unsupported: rows too long for the
+  // placement's staging buffers.
+  // REQUIRES: the placement outlives the store and serves no other
   static Result<std::unique_ptr<WeightStore>> create(std::shared_ptr<const gguf::GgufFile> file, Placement& placement,
                                                      std::vector<WeightRequest> requests, const Options& options);
   ~WeightStore();
@@ -96,7 +63,7 @@ class WeightStore {
    private:
     friend class WeightStore;
     Lease(WeightStore* store, WeightId id) : store_(store), id_(id) {}
-    WeightStore* store_ = nullptr;
+    WeightStore* store_ = nullptr;  // null: holds nothing
     WeightId id_;
   };
 
@@ -104,35 +71,38 @@ class WeightStore {
   const LazyTensor& tensor(WeightId id) const;
   Result<WeightId> find(std::string_view name) const;  // gguf_tensor_missing
   LoadState state(WeightId id) const;
-  uint64_t arena_bytes() const;                        // what reserve() will ask for
+  uint64_t arena_bytes() const;  // what reserve() will ask for
 
-  // Blocks until resident. Errors: out_of_memory, file_*, named by tensor.
+  // Blocks until resident. Errors, named by tensor: out_of_memory, file_*, and cancelled when it meets a clear().
   Result<Lease> get(WeightId id);
   // The same for all of them; the loads run side by side. On error no lease is kept.
   Result<std::vector<Lease>> get_all(std::span<const WeightId> ids);
-  // Asks for loads in this order, after those already asked for, and returns. Errors surface in the next get.
+  // Asks for loads in this order, after those already asked for, and returns; weights that a get waits for go first.
+  // A load that fails is tried again by the next get.
   void prefetch(std::span<const WeightId> ids);
 
-  // REQUIRES: stages exist. Blocks until all weights of the layers are resident.
+  // Blocks until all weights of the layers are resident. invalid_argument: there are no such layers
   Result<void> preload_layers(uint32_t first_layer, uint32_t n_layers);
   Result<void> preload_all();
+  // REQUIRES: there is such a layer; for stage_weights, such a stage
   bool is_layer_loaded(uint32_t layer) const;
   std::span<const WeightId> stage_weights(uint32_t stage) const;
   uint32_t n_stages() const;
 
   LoadingStats loading_stats() const;
-  // Called from loader threads after each piece, at most every 50 ms, and once at the end of each burst of loads.
+  // Called from loader threads, one at a time: at most every 50 ms, and at the end of each burst of loads, before the
+  // calls that waited for the last of them return. When on_progress returns, the callback before is no longer running.
   void on_progress(ProgressCallback callback);
 
-  // Back to unloaded; waits for its leases. The address stays reserved.
+  // Back to unloaded, once its load and its leases have ended. The address stays reserved.
   void evict(WeightId id);
-  // Everything back to unloaded, loads under way abandoned, the arena given back. The store can be used again: the next
-  // get reserves anew.
+  // Everything back to unloaded and the arena given back: loads that have not begun are abandoned, those under way and
+  // all leases waited for. The store can be used again: the next get reserves anew.
   void clear();
 
  private:
-  WeightStore();
   struct State;
+  explicit WeightStore(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,43 @@
+#pragma once
+// A weight that is known before it is read: its name, shape, place in the file and address to come.
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/ids.h"
+#include "gguf/header.h"
+#include "weights/placement.h"
+
+namespace rocmforge {
+
+using WeightId = Id<struct WeightIdTag>;
+
+enum class LoadState : uint8_t {
+  unloaded,
+  loading,    // queued, or pieces being read and landed
+  in_flight,  // every piece landed, what readers must wait for being recorded
+  resident,
+  failed,  // the next get or prefetch tries again
+};
+
+// One weight to be held by a store.
+struct WeightRequest {
+  const gguf::TensorInfo* tensor = nullptr;
+  WeightShape shape;
+  uint32_t stage = 0;  // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
+};
+
+// A handle to one weight: what is known without reading it. Its content is reached through a Lease.
+struct LazyTensor {
+  WeightId id;
+  std::string_view name;
+  WeightShape shape;
+  uint32_t stage = 0;
+  uint32_t shard = 0;
+  uint64_t file_offset = 0;
+  uint64_t file_bytes = 0;
+  uint64_t packed_bytes = 0;
+  uint64_t address = 0;  // offset into the placement's arena
+};
+
+}  // namespace rocmforge

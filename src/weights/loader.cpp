@@ -1,0 +1,372 @@
+#include "weights/loader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "gguf/format.h"
+#include "weights/piece_reader.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr Duration kReportInterval = std::chrono::milliseconds(50);
+
+Error cleared() {
+  return {ErrorCode::cancelled, "not loaded: the store is being cleared"};
+}
+
+}  // namespace
+
+// One load of one weight. Guarded by the loader's mutex.
+struct Loader::Flight {
+  uint64_t next_row = 0;  // the first that no loader has taken
+  size_t n_working = 0;   // pieces taken and not yet done with
+  size_t n_waiters = 0;   // calls that get a lease when it lands
+  bool landed = false;    // published, the leases given
+  bool over = false;      // landed or failed, and the waiters may go
+  std::optional<Error> error;
+  std::condition_variable ended;
+};
+
+Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& placement, size_t n_loaders,
+               Clock clock)
+    : table_(table),
+      file_(file),
+      placement_(placement),
+      n_loaders_(n_loaders),
+      clock_(std::move(clock)),
+      words_(table.size()),
+      flights_(table.size()) {
+  CHECK(n_loaders_ > 0);
+  counts_.n_tensors = table.size();
+  counts_.n_layers = table.n_layers();
+  for (const LazyTensor& weight : table.tensors()) counts_.total_bytes += weight.file_bytes;
+}
+
+Loader::~Loader() {
+  clear();
+}
+
+Error Loader::named(Error error, WeightId id) const {
+  return std::move(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
+}
+
+Result<void> Loader::lease(std::span<const WeightId> ids) {
+  std::vector<std::shared_ptr<Flight>> flights(ids.size());  // null: leased already
+  Lock lock(mutex_, std::defer_lock);
+  for (size_t i = 0; i < ids.size(); i++) {
+    if (try_lease(ids[i])) continue;
+    if (!lock.owns_lock()) lock.lock();
+    flights[i] = join(ids[i]);
+  }
+  if (!lock.owns_lock()) return {};
+
+  std::optional<Error> error;
+  for (const auto& flight : flights) {
+    if (!flight) continue;
+    flight->ended.wait(lock, [&] { return flight->over; });
+    if (flight->error) {
+      error = flight->error;
+      break;
+    }
+  }
+  if (!error) return {};
+
+  for (size_t i = 0; i < ids.size(); i++) {
+    if (!flights[i] || flights[i]->landed) {
+      word(ids[i]).release();
+    } else {
+      flights[i]->n_waiters--;
+    }
+  }
+  quiet_.notify_all();
+  return *std::move(error);
+}
+
+void Loader::release(WeightId id) {
+  if (word(id).try_release()) return;
+  const Lock lock(mutex_);
+  word(id).release();
+  quiet_.notify_all();
+}
+
+void Loader::prefetch(std::span<const WeightId> ids) {
+  const Lock lock(mutex_);
+  if (clearing_) return;
+  for (const WeightId id : ids) {
+    const LoadState state = word(id).state();
+    if (state == LoadState::unloaded || state == LoadState::failed) begin(id, Urgency::ahead);
+  }
+}
+
+// The flight to wait for; null when the weight was resident and is leased now.
+std::shared_ptr<Loader::Flight> Loader::join(WeightId id) {
+  if (clearing_) {
+    auto refused = std::make_shared<Flight>();
+    refused->n_waiters = 1;
+    refused->over = true;
+    refused->error = named(cleared(), id);
+    return refused;
+  }
+  std::shared_ptr<Flight> flight;
+  switch (word(id).state()) {
+    case LoadState::resident:
+      word(id).lease();
+      return nullptr;
+    case LoadState::loading:
+    case LoadState::in_flight:
+      flight = flights_[id.value];
+      queue_.promote(id);
+      break;
+    case LoadState::unloaded:
+    case LoadState::failed:
+      flight = begin(id, Urgency::awaited);
+      break;
+  }
+  flight->n_waiters++;
+  return flight;
+}
+
+std::shared_ptr<Loader::Flight> Loader::begin(WeightId id, Urgency urgency) {
+  const auto flight = std::make_shared<Flight>();
+  flights_[id.value] = flight;
+  word(id).move_to(LoadState::loading);
+  queue_.push(id, urgency);
+  counts_.n_loads++;
+  if (n_flights_++ == 0) busy_since_ = clock_();
+  start_threads(id);
+  work_posted_.notify_all();
+  return flight;
+}
+
+// With fewer threads than wished for the work goes on; with none the flight that asked for them fails.
+void Loader::start_threads(WeightId id) {
+  try {
+    while (threads_.size() < n_loaders_) {
+      threads_.emplace_back([this, loader = threads_.size()] { work(loader); });
+    }
+  } catch (const std::system_error& error) {
+    if (threads_.empty()) {
+      abandon(id, {ErrorCode::limit_exceeded, fmt::format("cannot start a loader thread: {}", error.what())});
+    }
+  }
+}
+
+void Loader::work(size_t loader) {
+  Lock lock(mutex_);
+  while (true) {
+    work_posted_.wait(lock, [&] { return stopping_ || (!queue_.empty() && arena_ != Arena::reserving); });
+    if (stopping_) return;
+    if (arena_ == Arena::absent) {
+      reserve(lock);
+      continue;
+    }
+    const Piece piece = take_piece();
+    lock.unlock();
+    Result<void> landed = load_piece(piece, loader);
+    lock.lock();
+    end_piece(lock, piece, std::move(landed), loader);
+  }
+}
+
+// Whatever is queued waits for the arena, and fails with it.
+void Loader::reserve(Lock& lock) {
+  arena_ = Arena::reserving;
+  lock.unlock();
+  const Result<void> reserved = placement_.reserve(table_.arena_bytes(), n_loaders_);
+  lock.lock();
+  arena_ = reserved.ok() ? Arena::ready : Arena::absent;
+  if (reserved.ok()) {
+    work_posted_.notify_all();
+    return;
+  }
+  for (const WeightId id : queue_.all()) abandon(id, reserved.error());
+  report(lock);
+}
+
+Loader::Piece Loader::take_piece() {
+  const WeightId id = queue_.front();
+  const uint64_t total_rows = table_.tensor(id).shape.total_rows();
+  Piece piece{id, flights_[id.value]};
+  Flight& flight = *piece.flight;
+  piece.first_row = flight.next_row;
+  piece.n_rows = std::min(table_.piece_rows(id), total_rows - flight.next_row);
+  flight.next_row += piece.n_rows;
+  flight.n_working++;
+  if (flight.next_row == total_rows) queue_.remove(id);
+  return piece;
+}
+
+Result<void> Loader::load_piece(const Piece& piece, size_t loader) {
+  const LazyTensor& weight = table_.tensor(piece.id);
+  const File& file = file_.file(weight.shard);
+  if (piece.first_row == 0) TRY(check_unchanged(file));
+  const uint64_t row_bytes = weight.shape.row_bytes();
+  const auto staging = TRY(placement_.staging(loader));
+  const auto rows =
+      TRY(read_piece(file, weight.file_offset + piece.first_row * row_bytes, piece.n_rows * row_bytes, staging));
+  return placement_.land(weight.address, weight.shape, piece.first_row, rows, loader);
+}
+
+// The second look at the file makes sure that no byte was read after it changed.
+Result<void> Loader::finish_weight(WeightId id, size_t loader) {
+  const LazyTensor& weight = table_.tensor(id);
+  TRY(check_unchanged(file_.file(weight.shard)));
+  const std::lock_guard guard(finish_mutex_);
+  return placement_.finish(weight.address, weight.shape, loader);
+}
+
+void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size_t loader) {
+  const LazyTensor& weight = table_.tensor(piece.id);
+  Flight& flight = *piece.flight;
+  flight.n_working--;
+  if (landed.ok()) {
+    counts_.n_reads++;
+    counts_.read_bytes += piece.n_rows * weight.shape.row_bytes();
+  } else if (!flight.error) {
+    flight.error = named(std::move(landed).error(), piece.id);
+    queue_.remove(piece.id);
+  }
+
+  const bool all_taken = flight.error || flight.next_row == weight.shape.total_rows();
+  if (flight.n_working > 0 || !all_taken) return report(lock);
+
+  if (!flight.error) {
+    word(piece.id).move_to(LoadState::in_flight);
+    lock.unlock();
+    Result<void> finished = finish_weight(piece.id, loader);
+    lock.lock();
+    if (!finished.ok()) flight.error = named(std::move(finished).error(), piece.id);
+  }
+  publish(piece.id, flight);
+  report(lock);
+  wake(flight);
+}
+
+// Gives up what nobody has begun to read; pieces under way end first. REQUIRES: queued
+void Loader::abandon(WeightId id, Error error) {
+  const std::shared_ptr<Flight> flight = flights_[id.value];
+  flight->error = named(std::move(error), id);
+  queue_.remove(id);
+  if (flight->n_working > 0) return;
+  publish(id, *flight);
+  wake(*flight);
+}
+
+void Loader::publish(WeightId id, Flight& flight) {
+  if (flight.error) {
+    word(id).move_to(LoadState::failed);
+    counts_.n_failures++;
+  } else {
+    word(id).publish(flight.n_waiters);
+    flight.landed = true;
+  }
+  if (--n_flights_ == 0) counts_.seconds += seconds(clock_() - busy_since_);
+  flights_[id.value].reset();
+}
+
+void Loader::wake(Flight& flight) {
+  flight.over = true;
+  flight.ended.notify_all();
+  quiet_.notify_all();
+}
+
+void Loader::evict(WeightId id) {
+  Lock lock(mutex_);
+  quiet_.wait(lock, [&] {
+    switch (word(id).state()) {
+      case LoadState::unloaded:
+        return true;
+      case LoadState::failed:
+        word(id).move_to(LoadState::unloaded);
+        return true;
+      case LoadState::loading:
+      case LoadState::in_flight:
+        return false;
+      case LoadState::resident:
+        return word(id).try_unload();
+    }
+    RF_UNREACHABLE("load state");
+  });
+}
+
+void Loader::clear() {
+  Lock lock(mutex_);
+  quiet_.wait(lock, [&] { return !clearing_; });
+  clearing_ = true;
+  for (const WeightId id : queue_.all()) abandon(id, cleared());
+  quiet_.wait(lock, [&] { return n_flights_ == 0; });
+  for (PaddedWord& padded : words_) {
+    WeightWord& weight = padded.word;
+    quiet_.wait(lock, [&] { return weight.state() != LoadState::resident || weight.try_unload(); });
+    weight.move_to(LoadState::unloaded);
+  }
+
+  stopping_ = true;
+  work_posted_.notify_all();
+  lock.unlock();
+  for (std::thread& thread : threads_) thread.join();
+  if (arena_ == Arena::ready) placement_.release();
+  lock.lock();
+  threads_.clear();
+  arena_ = Arena::absent;
+  stopping_ = false;
+  clearing_ = false;
+  quiet_.notify_all();
+}
+
+bool Loader::is_stage_resident(uint32_t stage) const {
+  return std::ranges::all_of(table_.stage(stage), [&](WeightId id) { return word(id).state() == LoadState::resident; });
+}
+
+LoadingStats Loader::stats() const {
+  const Lock lock(mutex_);
+  LoadingStats stats = counts_;
+  if (n_flights_ > 0) stats.seconds += seconds(clock_() - busy_since_);
+  for (const LazyTensor& weight : table_.tensors()) {
+    stats.n_hits += word(weight.id).n_hits();
+    switch (word(weight.id).state()) {
+      case LoadState::unloaded:
+      case LoadState::failed:
+        break;
+      case LoadState::loading:
+      case LoadState::in_flight:
+        stats.n_tensors_loading++;
+        stats.loading_bytes += weight.file_bytes;
+        break;
+      case LoadState::resident:
+        stats.n_tensors_loaded++;
+        stats.loaded_bytes += weight.file_bytes;
+        break;
+    }
+  }
+  for (uint32_t layer = 0; layer < table_.n_layers(); layer++) stats.n_layers_loaded += is_stage_resident(1 + layer);
+  return stats;
+}
+
+void Loader::on_progress(ProgressCallback callback) {
+  const std::lock_guard guard(progress_mutex_);
+  const Lock lock(mutex_);
+  has_callback_ = static_cast<bool>(callback);
+  callback_ = std::move(callback);
+}
+
+void Loader::report(Lock& lock) {
+  if (!has_callback_) return;
+  const TimePoint now = clock_();
+  if (n_flights_ > 0 && now - last_report_ < kReportInterval) return;
+  last_report_ = now;
+  lock.unlock();
+  {
+    const std::lock_guard guard(progress_mutex_);
+    if (callback_) callback_(stats());
+  }
+  lock.lock();
+}
+
+}  // namespace rocmforge

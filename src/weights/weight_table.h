@@ -1,0 +1,56 @@
+#pragma once
+// What a store knows about its weights before any of them is read: handles with final addresses, the stages, and how
+// each weight is cut into pieces.
+//
+// Threads: immutable.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/name_index.h"
+#include "gguf/reader.h"
+#include "weights/lazy_tensor.h"
+#include "weights/placement.h"
+
+namespace rocmforge {
+
+class WeightTable {
+ public:
+  // Addresses are aligned to this: four cache lines, and what device copies and tensor loads ask for.
+  static constexpr uint64_t kAddressAlignment = 256;
+  // A weight is cut finer than staging buffers ask for so that all loaders share it, down to pieces of this size.
+  static constexpr uint64_t kMinPieceBytes = 256 << 10;
+
+  // Weight i is requests[i]; addresses ascend by stage, then by request.
+  // invalid_argument: a tensor requested twice, or a shape that is not the tensor's; unsupported: rows too long for the
+  // placement's staging buffers; out_of_range: sizes that do not fit 64 bits.
+  static Result<WeightTable> build(const gguf::GgufFile& file, const Placement& placement,
+                                   std::span<const WeightRequest> requests, size_t n_loaders);
+
+  size_t size() const { return tensors_.size(); }
+  std::span<const LazyTensor> tensors() const { return tensors_; }
+  const LazyTensor& tensor(WeightId id) const { return tensors_[id.value]; }
+  std::optional<WeightId> find(std::string_view name) const;
+
+  // Pieces of a weight begin at multiples of this many rows.
+  uint64_t piece_rows(WeightId id) const { return piece_rows_[id.value]; }
+  uint64_t arena_bytes() const { return arena_bytes_; }
+
+  uint32_t n_stages() const { return static_cast<uint32_t>(stages_.size()); }
+  std::span<const WeightId> stage(uint32_t index) const { return stages_[index]; }
+  // The first stage is the embedding's and the last the output's; layers lie between.
+  uint32_t n_layers() const { return n_stages() > 2 ? n_stages() - 2 : 0; }
+
+ private:
+  std::vector<LazyTensor> tensors_;
+  std::vector<uint64_t> piece_rows_;
+  std::vector<std::vector<WeightId>> stages_;
+  gguf::NameIndex names_;
+  uint64_t arena_bytes_ = 0;
+};
+
+}  // namespace rocmforge

@@ -17,9 +17,10 @@ void decode(std::span<float> to, DType dtype, std::span<const std::byte> from);
 
 bool can_encode(DType dtype);
 
-// Encodes rows of n_per_row floats. `importance` is empty, or one non-negative weight per column of a row.
-// REQUIRES: can_encode(dtype), n_per_row a multiple of block_elements, sizes that match; finite input is the caller's
-// business (non-finite values give an error value naming the element).
+// Encodes rows of n_per_row floats, in parallel; the bytes do not depend on the number of threads. The error is about
+// the least squared one (tensor/fit.h); values beyond a type's range become the largest in it. An infinity or NaN gives
+// an error that names the element, the first of them, and leaves `to` unspecified.
+// REQUIRES: can_encode(dtype), n_per_row a multiple of block_elements, sizes that match.
 Result<void> encode(std::span<std::byte> to, DType dtype, std::span<const float> from, size_t n_per_row,
                     ThreadPool& pool);
 

@@ -6,6 +6,7 @@
 //
 //   weight = d * level[code]
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -29,6 +30,18 @@ RF_HOST_DEVICE inline void decode(float* to, const Iq4Nl& block) {  // to: 32
     to[j] = d * static_cast<float>(iq4_level(block.qs[j] & 0xF));
     to[j + 16] = d * static_cast<float>(iq4_level(block.qs[j] >> 4));
   }
+}
+
+inline fit::TableLevels iq4_levels() {
+  fit::TableLevels levels;
+  for (int code = 0; code < 16; code++) levels.values[code] = static_cast<int8_t>(iq4_level(code));
+  return levels;
+}
+
+inline void encode(Iq4Nl& block, const float* from) {  // from: 32
+  uint8_t codes[32];
+  block.d = fit::fit_scale(codes, from, iq4_levels());
+  for (int j = 0; j < 16; j++) block.qs[j] = static_cast<uint8_t>(codes[j] | codes[j + 16] << 4);
 }
 
 }  // namespace rocmforge::formats

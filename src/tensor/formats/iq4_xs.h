@@ -9,6 +9,7 @@
 //
 //   weight = (d * (scale - 32)) * level[code]
 
+#include "tensor/fit.h"
 #include "tensor/formats/iq4_nl.h"
 
 namespace rocmforge::formats {
@@ -38,6 +39,24 @@ RF_HOST_DEVICE inline void decode(float* to, const Iq4Xs& block) {  // to: 256
       to[32 * s + j] = scale * static_cast<float>(iq4_level(qs[j] & 0xF));
       to[32 * s + j + 16] = scale * static_cast<float>(iq4_level(qs[j] >> 4));
     }
+  }
+}
+
+inline void encode(Iq4Xs& block, const float* from) {  // from: 256
+  int8_t scales[8];
+  uint8_t codes[256];
+  block.d = fit::fit_part_scales(scales, codes, from, iq4_levels(), 32);
+  int high = 0;
+  for (uint8_t& byte : block.scales_l) byte = 0;
+  for (int s = 0; s < 8; s++) {
+    const int scale = scales[s] + 32;
+    block.scales_l[s / 2] = static_cast<uint8_t>(block.scales_l[s / 2] | (scale & 0xF) << s % 2 * 4);
+    high |= scale >> 4 << 2 * s;
+  }
+  block.scales_h = static_cast<uint16_t>(high);
+  for (int j = 0; j < 128; j++) {
+    const uint8_t* c = codes + j / 16 * 32 + j % 16;
+    block.qs[j] = static_cast<uint8_t>(c[0] | c[16] << 4);
   }
 }
 

@@ -7,14 +7,11 @@
 //   8 .. 11    low four bits of the scale of    low four bits of the minimum of
 //              sub-block 4 .. 7                 sub-block 4 .. 7
 
-#include "tensor/portable.h"
+#include "tensor/fit.h"
 
 namespace rocmforge::formats {
 
-struct KScale {
-  uint8_t scale;    // 0 .. 63
-  uint8_t minimum;  // 0 .. 63
-};
+using KScale = fit::PartScale;  // both 0 .. 63
 
 RF_HOST_DEVICE inline KScale load_k_scale(const uint8_t* packed, int s) {  // packed: 12
   if (s < 4) return {static_cast<uint8_t>(packed[s] & 63), static_cast<uint8_t>(packed[s + 4] & 63)};

@@ -11,6 +11,10 @@
 // The arithmetic is on whole numbers: E2M1 doubled, times half the scale. e = 255, NaN in the standard, is 2^127 as
 // half scale here, as in llama.cpp.
 
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -38,6 +42,27 @@ RF_HOST_DEVICE inline void decode(float* to, const Mxfp4& block) {  // to: 32
   for (int j = 0; j < 16; j++) {
     to[j] = half_scale * static_cast<float>(e2m1_doubled(block.qs[j] & 0xF));
     to[j + 16] = half_scale * static_cast<float>(e2m1_doubled(block.qs[j] >> 4));
+  }
+}
+
+inline void encode(Mxfp4& block, const float* from) {                             // from: 32
+  const auto code_of = [](int rank) { return rank < 8 ? 15 - rank : rank - 8; };  // ranks: from -12 up to 12
+  fit::TableLevels levels;
+  for (int rank = 0; rank < 16; rank++) levels.values[rank] = static_cast<int8_t>(e2m1_doubled(code_of(rank)));
+
+  // The exponent that puts the largest element between 4 and 8, of which 6 is the last level, or the next one.
+  const float largest = fit::largest_magnitude(from);
+  const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2 + 127, 2, 253) : 2;
+  uint8_t ranks[2][32];
+  float errors[2];
+  for (int k = 0; k < 2; k++) {
+    const float scale = e8m0_halved(static_cast<uint8_t>(exponent + k));
+    errors[k] = fit::round_to_levels(ranks[k], from, 1 / scale, levels);
+  }
+  const int k = 4 * errors[1] < errors[0] ? 1 : 0;  // an error's unit is its scale squared
+  block.e = static_cast<uint8_t>(exponent + k);
+  for (int j = 0; j < 16; j++) {
+    block.qs[j] = static_cast<uint8_t>(code_of(ranks[k][j]) | code_of(ranks[k][j + 16]) << 4);
   }
 }
 

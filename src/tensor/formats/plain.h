@@ -1,6 +1,7 @@
 #pragma once
 // F32, F16, BF16: weights as plain floats, one to a block, so that they can be treated like every other format.
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -30,6 +31,17 @@ RF_HOST_DEVICE inline void decode(float* to, const PlainF16& block) {
 }
 RF_HOST_DEVICE inline void decode(float* to, const PlainBf16& block) {
   *to = to_float(block.value);
+}
+
+// A value beyond the type's range becomes the largest in it.
+inline void encode(PlainF32& block, const float* from) {
+  block.value = *from;
+}
+inline void encode(PlainF16& block, const float* from) {
+  block.value = fit::to_finite_f16(*from);
+}
+inline void encode(PlainBf16& block, const float* from) {
+  block.value = fit::to_finite_bf16(*from);
 }
 
 }  // namespace rocmforge::formats

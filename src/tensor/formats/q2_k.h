@@ -10,6 +10,7 @@
 //
 //   weight = (d * scale) * level - dmin * minimum
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -33,6 +34,19 @@ RF_HOST_DEVICE inline void decode(float* to, const Q2K& block) {  // to: 256
     const uint8_t* qs = block.qs + s / 8 * 32 + s % 2 * 16;
     const int shift = s % 8 / 2 * 2;
     for (int l = 0; l < 16; l++) to[16 * s + l] = scale * static_cast<float>(qs[l] >> shift & 3) - minimum;
+  }
+}
+
+inline void encode(Q2K& block, const float* from) {  // from: 256
+  fit::PartScale parts[16];
+  uint8_t codes[256];
+  const fit::PartUnits units = fit::fit_part_minima(parts, codes, from, 16, 3, 15);
+  block.d = units.scale;
+  block.dmin = units.minimum;
+  for (int s = 0; s < 16; s++) block.scales[s] = static_cast<uint8_t>(parts[s].scale | parts[s].minimum << 4);
+  for (int j = 0; j < 64; j++) {
+    const uint8_t* c = codes + j / 32 * 128 + j % 32;
+    block.qs[j] = static_cast<uint8_t>(c[0] | c[32] << 2 | c[64] << 4 | c[96] << 6);
   }
 }
 

@@ -11,6 +11,7 @@
 //
 //   weight = (d * (scale - 32)) * (level - 4)
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -42,6 +43,27 @@ RF_HOST_DEVICE inline void decode(float* to, const Q3K& block) {  // to: 256
       const int level = (qs[l] >> shift & 3) | (hmask[l] >> s / 2 & 1) << 2;
       to[16 * s + l] = scale * static_cast<float>(level - 4);
     }
+  }
+}
+
+inline void encode(Q3K& block, const float* from) {  // from: 256
+  int8_t scales[16];
+  uint8_t codes[256];
+  block.d = fit::fit_part_scales(scales, codes, from, fit::WholeLevels{-4, 3}, 32);
+  for (uint8_t& byte : block.scales) byte = 0;
+  for (int s = 0; s < 16; s++) {
+    const int scale = scales[s] + 32;
+    block.scales[s % 8] = static_cast<uint8_t>(block.scales[s % 8] | (scale & 0xF) << s / 8 * 4);
+    block.scales[8 + s % 4] = static_cast<uint8_t>(block.scales[8 + s % 4] | scale >> 4 << s / 4 * 2);
+  }
+  for (int j = 0; j < 64; j++) {
+    const uint8_t* c = codes + j / 32 * 128 + j % 32;
+    block.qs[j] = static_cast<uint8_t>((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
+  }
+  for (int l = 0; l < 32; l++) {
+    int mask = 0;
+    for (int k = 0; k < 8; k++) mask |= codes[32 * k + l] >> 2 << k;
+    block.hmask[l] = static_cast<uint8_t>(mask);
   }
 }
 

@@ -6,6 +6,7 @@
 //
 //   weight = d * (nibble - 8)
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -24,6 +25,12 @@ RF_HOST_DEVICE inline void decode(float* to, const Q4_0& block) {  // to: 32
     to[j] = d * static_cast<float>((block.qs[j] & 0xF) - 8);
     to[j + 16] = d * static_cast<float>((block.qs[j] >> 4) - 8);
   }
+}
+
+inline void encode(Q4_0& block, const float* from) {  // from: 32
+  uint8_t codes[32];
+  block.d = fit::fit_scale(codes, from, fit::WholeLevels{-8, 7});
+  for (int j = 0; j < 16; j++) block.qs[j] = static_cast<uint8_t>(codes[j] | codes[j + 16] << 4);
 }
 
 }  // namespace rocmforge::formats

@@ -7,6 +7,7 @@
 //
 //   weight = d * nibble + m
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -27,6 +28,14 @@ RF_HOST_DEVICE inline void decode(float* to, const Q4_1& block) {  // to: 32
     to[j] = d * static_cast<float>(block.qs[j] & 0xF) + m;
     to[j + 16] = d * static_cast<float>(block.qs[j] >> 4) + m;
   }
+}
+
+inline void encode(Q4_1& block, const float* from) {  // from: 32
+  uint8_t codes[32];
+  const fit::ScaleOffset fitted = fit::fit_scale_offset(codes, from, 15);
+  block.d = fitted.scale;
+  block.m = fitted.offset;
+  for (int j = 0; j < 16; j++) block.qs[j] = static_cast<uint8_t>(codes[j] | codes[j + 16] << 4);
 }
 
 }  // namespace rocmforge::formats

@@ -9,6 +9,7 @@
 //
 //   weight = (d * scale) * level - dmin * minimum
 
+#include "tensor/fit.h"
 #include "tensor/formats/k_scales.h"
 #include "tensor/half.h"
 
@@ -34,6 +35,19 @@ RF_HOST_DEVICE inline void decode(float* to, const Q4K& block) {  // to: 256
     const uint8_t* qs = block.qs + s / 2 * 32;
     const int shift = s % 2 * 4;
     for (int l = 0; l < 32; l++) to[32 * s + l] = scale * static_cast<float>(qs[l] >> shift & 0xF) - minimum;
+  }
+}
+
+inline void encode(Q4K& block, const float* from) {  // from: 256
+  KScale scales[8];
+  uint8_t codes[256];
+  const fit::PartUnits units = fit::fit_part_minima(scales, codes, from, 8, 15, 63);
+  block.d = units.scale;
+  block.dmin = units.minimum;
+  store_k_scales(block.scales, scales);
+  for (int j = 0; j < 128; j++) {
+    const uint8_t* c = codes + j / 32 * 64 + j % 32;
+    block.qs[j] = static_cast<uint8_t>(c[0] | c[32] << 4);
   }
 }
 

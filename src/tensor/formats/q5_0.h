@@ -7,6 +7,7 @@
 //
 //   weight = d * (level - 16)
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -28,6 +29,14 @@ RF_HOST_DEVICE inline void decode(float* to, const Q5_0& block) {  // to: 32
     to[j] = d * static_cast<float>(low - 16);
     to[j + 16] = d * static_cast<float>(high - 16);
   }
+}
+
+inline void encode(Q5_0& block, const float* from) {  // from: 32
+  uint8_t codes[32];
+  block.d = fit::fit_scale(codes, from, fit::WholeLevels{-16, 15});
+  for (uint8_t& byte : block.qh) byte = 0;
+  for (int j = 0; j < 32; j++) block.qh[j / 8] = static_cast<uint8_t>(block.qh[j / 8] | codes[j] >> 4 << j % 8);
+  for (int j = 0; j < 16; j++) block.qs[j] = static_cast<uint8_t>((codes[j] & 0xF) | (codes[j + 16] & 0xF) << 4);
 }
 
 }  // namespace rocmforge::formats

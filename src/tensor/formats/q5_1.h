@@ -8,6 +8,7 @@
 //
 //   weight = d * level + m
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -31,6 +32,16 @@ RF_HOST_DEVICE inline void decode(float* to, const Q5_1& block) {  // to: 32
     to[j] = d * static_cast<float>(low) + m;
     to[j + 16] = d * static_cast<float>(high) + m;
   }
+}
+
+inline void encode(Q5_1& block, const float* from) {  // from: 32
+  uint8_t codes[32];
+  const fit::ScaleOffset fitted = fit::fit_scale_offset(codes, from, 31);
+  block.d = fitted.scale;
+  block.m = fitted.offset;
+  for (uint8_t& byte : block.qh) byte = 0;
+  for (int j = 0; j < 32; j++) block.qh[j / 8] = static_cast<uint8_t>(block.qh[j / 8] | codes[j] >> 4 << j % 8);
+  for (int j = 0; j < 16; j++) block.qs[j] = static_cast<uint8_t>((codes[j] & 0xF) | (codes[j + 16] & 0xF) << 4);
 }
 
 }  // namespace rocmforge::formats

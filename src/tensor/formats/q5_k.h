@@ -11,6 +11,7 @@
 //
 //   weight = (d * scale) * level - dmin * minimum
 
+#include "tensor/fit.h"
 #include "tensor/formats/k_scales.h"
 #include "tensor/half.h"
 
@@ -40,6 +41,24 @@ RF_HOST_DEVICE inline void decode(float* to, const Q5K& block) {  // to: 256
       const int level = (qs[l] >> shift & 0xF) | (block.qh[l] >> s & 1) << 4;
       to[32 * s + l] = scale * static_cast<float>(level) - minimum;
     }
+  }
+}
+
+inline void encode(Q5K& block, const float* from) {  // from: 256
+  KScale scales[8];
+  uint8_t codes[256];
+  const fit::PartUnits units = fit::fit_part_minima(scales, codes, from, 8, 31, 63);
+  block.d = units.scale;
+  block.dmin = units.minimum;
+  store_k_scales(block.scales, scales);
+  for (int j = 0; j < 128; j++) {
+    const uint8_t* c = codes + j / 32 * 64 + j % 32;
+    block.qs[j] = static_cast<uint8_t>((c[0] & 0xF) | (c[32] & 0xF) << 4);
+  }
+  for (int l = 0; l < 32; l++) {
+    int bits = 0;
+    for (int s = 0; s < 8; s++) bits |= codes[32 * s + l] >> 4 << s;
+    block.qh[l] = static_cast<uint8_t>(bits);
   }
 }
 

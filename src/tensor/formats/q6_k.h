@@ -11,6 +11,7 @@
 //
 //   weight = (d * scale) * (level - 32)
 
+#include "tensor/fit.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -35,6 +36,19 @@ RF_HOST_DEVICE inline void decode(float* to, const Q6K& block) {  // to: 256
     for (int l = 0; l < 16; l++) {
       const int level = (ql[l] >> k / 2 * 4 & 0xF) | (qh[l] >> 2 * k & 3) << 4;
       to[16 * s + l] = scale * static_cast<float>(level - 32);
+    }
+  }
+}
+
+inline void encode(Q6K& block, const float* from) {  // from: 256
+  uint8_t codes[256];
+  block.d = fit::fit_part_scales(block.scales, codes, from, fit::WholeLevels{-32, 31}, 128);
+  for (int h = 0; h < 2; h++) {
+    for (int l = 0; l < 32; l++) {
+      const uint8_t* c = codes + 128 * h + l;
+      block.ql[64 * h + l] = static_cast<uint8_t>((c[0] & 0xF) | (c[64] & 0xF) << 4);
+      block.ql[64 * h + 32 + l] = static_cast<uint8_t>((c[32] & 0xF) | (c[96] & 0xF) << 4);
+      block.qh[32 * h + l] = static_cast<uint8_t>(c[0] >> 4 | c[32] >> 4 << 2 | c[64] >> 4 << 4 | c[96] >> 4 << 6);
     }
   }
 }

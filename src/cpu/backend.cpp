@@ -1,1 +1,300 @@
-#include "plan/backend.h"
+#include "cpu/backend.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "cpu/isa/choose.h"
+
+namespace rocmforge {
+namespace {
+
+using cpu::Weight;
+
+constexpr uint64_t kSlotAlignment = 64;
+
+// Work on fewer elements than this is done before another thread has woken.
+constexpr uint64_t kAloneElements = 16 << 10;
+
+uint64_t slot_bytes(const Slot& slot, const PassMemory& memory) {
+  const uint64_t n_rows = slot.rows == SlotRows::batch ? memory.max_rows : memory.max_outputs;
+  const uint64_t n_bytes = n_rows * slot.width * sizeof(float);
+  return (n_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+uint64_t all_slot_bytes(const PassMemory& memory) {
+  uint64_t total = 0;
+  for (const Slot& slot : memory.slots) total += slot_bytes(slot, memory);
+  return total;
+}
+
+// The widest row that can be an input of a product: what exists for output rows alone is a product or as wide.
+uint32_t max_input_width(const PassMemory& memory) {
+  uint32_t widest = 0;
+  for (const Slot& slot : memory.slots) {
+    if (slot.rows == SlotRows::batch) widest = std::max(widest, slot.width);
+  }
+  return widest;
+}
+
+cpu::KvShape kv_shape(const PassMemory& memory) {
+  const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : memory.kv_width;
+  return {memory.n_pages, memory.n_layers, memory.kv_width, head_size, memory.kv_type};
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const Options& options)
+    : kernels_(options.kernels != nullptr ? *options.kernels : cpu::choose_kernels()),
+      available_memory_(options.available_memory),
+      workers_(options.n_threads != 0 ? options.n_threads : available_cores()),
+      name_(fmt::format("cpu ({}, {} thread{})", kernels_.name, workers_.n_threads(),
+                        workers_.n_threads() == 1 ? "" : "s")),
+      placement_(kernels_, options.available_memory),
+      multiplier_(kernels_, workers_),
+      experts_(multiplier_, workers_),
+      attention_(kernels_, workers_) {}
+
+uint64_t CpuBackend::pass_bytes(const PassMemory& memory) const {
+  const uint64_t workspace =
+      cpu::Multiplier::workspace_bytes(workers_.n_threads(), max_input_width(memory), memory.max_rows);
+  return all_slot_bytes(memory) + kv_shape(memory).total_bytes() + workspace;
+}
+
+Result<void> CpuBackend::reserve(const PassMemory& memory) {
+  release();
+  const uint64_t needed = pass_bytes(memory);
+  const uint64_t available = available_memory_();
+  if (needed > available) return cpu::Memory::allocate(needed, available, "context and workspace").error();
+  slot_memory_ = TRY(cpu::Memory::allocate(all_slot_bytes(memory), available, "workspace"));
+  const cpu::KvShape shape = kv_shape(memory);
+  kv_ = cpu::KvCache(shape, TRY(cpu::Memory::allocate(shape.total_bytes(), available, "context")));
+  uint64_t at = 0;
+  for (const Slot& slot : memory.slots) {
+    slots_.push_back({reinterpret_cast<float*>(slot_memory_.data() + at), slot.width, slot.rows});
+    at += slot_bytes(slot, memory);
+  }
+  multiplier_.reserve(max_input_width(memory), memory.max_rows);
+  max_rows_ = memory.max_rows;
+  max_outputs_ = memory.max_outputs;
+  return {};
+}
+
+void CpuBackend::release() {
+  slots_.clear();
+  slot_memory_.release();
+  kv_ = {};
+  multiplier_.reserve(0, 0);
+  max_rows_ = max_outputs_ = n_rows_ = n_outputs_ = 0;
+}
+
+// One visit: what each step does with the slots.
+struct CpuBackend::Visitor {
+  CpuBackend& self;
+  const Batch& batch;
+  const FindWeight& find;
+  std::vector<uint32_t> positions;  // by batch row
+
+  const cpu::Kernels& kernels() const { return self.kernels_; }
+  SlotMemory& slot(SlotId id) const { return self.slots_[id.value]; }
+  uint32_t n_rows(SlotId id) const { return slot(id).rows == SlotRows::batch ? batch.n_rows() : batch.n_outputs(); }
+  float* row(SlotId id, size_t r) const { return slot(id).data + r * slot(id).width; }
+
+  template <class F>
+  void each_row(SlotId id, F&& f) const {
+    const uint32_t n = n_rows(id);
+    if (uint64_t{n} * slot(id).width <= kAloneElements) {
+      for (uint32_t r = 0; r < n; r++) f(r);
+    } else {
+      self.workers_.run(n, [&](size_t r, size_t) { f(r); });
+    }
+  }
+
+  // A vector of a weight: norms, biases, factors. One of another type than f32 is decoded into `space`.
+  std::span<const float> vector_of(WeightId id, std::vector<float>& space) const {
+    const Weight weight = find(id);
+    const size_t n = weight.shape.row_elements;
+    CHECK(weight.shape.total_rows() == 1);
+    if (weight.shape.dtype == DType::f32) return {reinterpret_cast<const float*>(weight.data), n};
+    space.resize(n);
+    cpu::decode_row(space.data(), weight, 0, 0);
+    return space;
+  }
+  std::span<const float> vector_of(std::optional<WeightId> id, std::vector<float>& space) const {
+    return id ? vector_of(*id, space) : std::span<const float>();
+  }
+
+  void operator()(const Embed& step) const {
+    const Weight table = find(step.table);
+    CHECK(table.shape.row_elements == slot(step.out).width);
+    each_row(step.out, [&](size_t r) {
+      cpu::decode_row(row(step.out, r), table, 0, static_cast<uint64_t>(batch.tokens[r].value));
+    });
+  }
+
+  void operator()(const Norm& step) const {
+    std::vector<float> weight_space, bias_space;
+    const auto weight = vector_of(step.weight, weight_space);
+    const auto bias = vector_of(step.bias, bias_space);
+    const size_t n = slot(step.in).width;
+    CHECK(weight.size() == n && (bias.empty() || bias.size() == n) && slot(step.out).width == n);
+    each_row(step.out, [&](size_t r) {
+      float* out = row(step.out, r);
+      const float* in = row(step.in, r);
+      switch (step.kind) {
+        case NormKind::rms:
+          kernels().rms_norm(out, in, weight.data(), n, step.epsilon);
+          if (!bias.empty()) kernels().add(out, bias.data(), n);
+          break;
+        case NormKind::layer:
+          kernels().layer_norm(out, in, weight.data(), bias.empty() ? nullptr : bias.data(), n, step.epsilon);
+          break;
+      }
+    });
+  }
+
+  void operator()(const Matmul& step) const {
+    struct Part {
+      Weight weight;
+      std::vector<float> bias_space;
+      std::span<const float> bias;
+      std::vector<float*> out;
+    };
+    const uint32_t width = slot(step.in).width;
+    const uint32_t n = n_rows(step.in);
+    bool quantize = false;
+    std::vector<Part> parts(step.parts.size());
+    for (size_t p = 0; p < parts.size(); p++) {
+      Part& part = parts[p];
+      part.weight = find(step.parts[p].weight);
+      part.bias = vector_of(step.parts[p].bias, part.bias_space);
+      quantize |= part.weight.format != nullptr;
+      const uint64_t n_out = part.weight.shape.n_rows;
+      CHECK(slot(step.parts[p].out).width == n_out && (part.bias.empty() || part.bias.size() == n_out));
+    }
+    const uint32_t tile = self.multiplier_.max_inputs(width);
+    for (uint32_t first = 0; first < n; first += tile) {
+      const uint32_t n_now = std::min(tile, n - first);
+      std::vector<const float*> in;
+      for (uint32_t r = 0; r < n_now; r++) in.push_back(row(step.in, first + r));
+      self.multiplier_.prepare(in, width, quantize);
+      std::vector<cpu::Product> products;
+      for (size_t p = 0; p < parts.size(); p++) {
+        parts[p].out.clear();
+        for (uint32_t r = 0; r < n_now; r++) parts[p].out.push_back(row(step.parts[p].out, first + r));
+        const float* bias = parts[p].bias.empty() ? nullptr : parts[p].bias.data();
+        products.push_back({parts[p].weight, 0, bias, {}, parts[p].out});
+      }
+      self.multiplier_.multiply(products);
+    }
+  }
+
+  void operator()(const Rope& step) const {
+    std::vector<float> space;
+    self.rope_.prepare(step.rope, vector_of(step.factors, space), positions, self.workers_);
+    for (const SlotId id : {step.q, step.k}) {
+      each_row(id, [&](size_t r) { self.rope_.rotate({row(id, r), slot(id).width}, step.head_size, r); });
+    }
+  }
+
+  void operator()(const StoreKv& step) const {
+    const auto store = [&](SlotId id, cpu::KvPlane plane) {
+      CHECK(slot(id).width == self.kv_.shape().width);
+      cpu::store_kv(self.kv_, kernels(), self.workers_, batch, step.layer, plane, slot(id).data);
+    };
+    store(step.k, cpu::KvPlane::keys);
+    store(step.v, cpu::KvPlane::values);
+  }
+
+  void operator()(const Attend& step) const {
+    CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
+    self.attention_.attend(slot(step.out).data, slot(step.q).data, step, self.kv_, batch);
+  }
+
+  void operator()(const Activate& step) const {
+    const size_t n = slot(step.out).width;
+    CHECK(slot(step.gate).width == n && slot(step.up).width == n);
+    const auto kernel = [&] {
+      switch (step.kind) {
+        case Activation::silu:
+          return kernels().silu_multiply;
+        case Activation::gelu:
+          return kernels().gelu_multiply;
+      }
+      RF_UNREACHABLE("an activation that is none");
+    }();
+    each_row(step.out, [&](size_t r) { kernel(row(step.out, r), row(step.gate, r), row(step.up, r), n); });
+  }
+
+  void operator()(const Add& step) const {
+    CHECK(slot(step.in).width == slot(step.out).width);
+    each_row(step.out, [&](size_t r) { kernels().add(row(step.out, r), row(step.in, r), slot(step.out).width); });
+  }
+
+  void operator()(const Route& step) const {
+    CHECK(slot(step.logits).width == step.n_experts && slot(step.out).width == 2 * step.n_used);
+    each_row(step.out, [&](size_t r) {
+      cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, step.n_used, step.normalise);
+    });
+  }
+
+  void operator()(const ExpertMatmul& step) const {
+    std::vector<cpu::ExpertPart> parts;
+    for (const auto& part : step.parts) parts.push_back({find(part.weight), slot(part.out).data});
+    for (size_t p = 0; p < parts.size(); p++) {
+      CHECK(slot(step.parts[p].out).width == step.n_used * parts[p].weight.shape.n_rows);
+    }
+    self.experts_.multiply(parts, {slot(step.routing).data, step.n_used}, slot(step.in).data, n_rows(step.in),
+                           slot(step.in).width);
+  }
+
+  void operator()(const ExpertCombine& step) const {
+    const Weight weight = find(step.weight);
+    CHECK(slot(step.in).width == step.n_used * weight.shape.row_elements);
+    CHECK(slot(step.out).width == weight.shape.n_rows);
+    self.experts_.combine(slot(step.out).data, weight, {slot(step.routing).data, step.n_used}, slot(step.in).data,
+                          n_rows(step.in));
+  }
+
+  void operator()(const TakeRows& step) const {
+    CHECK(slot(step.in).width == slot(step.out).width);
+    for (uint32_t i = 0; i < batch.n_outputs(); i++) {
+      std::copy_n(row(step.in, batch.output_rows[i]), slot(step.in).width, row(step.out, i));
+    }
+  }
+};
+
+Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, const FindWeight& find) {
+  CHECK(batch.n_rows() <= max_rows_ && batch.n_outputs() <= max_outputs_);
+  n_rows_ = batch.n_rows();
+  n_outputs_ = batch.n_outputs();
+  Visitor visitor{*this, batch, find, {}};
+  for (const BatchSequence& sequence : batch.sequences) {
+    CHECK(visitor.positions.size() == sequence.first_row);
+    CHECK(uint64_t{sequence.first_position} + sequence.n_rows <= uint64_t{sequence.pages.size()} * kPageTokens);
+    for (uint32_t r = 0; r < sequence.n_rows; r++) visitor.positions.push_back(sequence.first_position + r);
+  }
+  CHECK(visitor.positions.size() == batch.n_rows());
+  for (const Step& step : steps) std::visit(visitor, step);
+  return {};
+}
+
+Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
+  return run(steps, batch, [&](WeightId id) {
+    const LazyTensor& tensor = weights.tensor(id);
+    return Weight{tensor.shape, placement_.base() + tensor.address, cpu::packed_format(kernels_, tensor.shape)};
+  });
+}
+
+Result<void> CpuBackend::read(std::span<float> out, SlotId slot) {
+  CHECK(slot.value < slots_.size());
+  const SlotMemory& memory = slots_[slot.value];
+  const uint64_t n_rows = memory.rows == SlotRows::batch ? n_rows_ : n_outputs_;
+  CHECK(out.size() == n_rows * memory.width);
+  std::copy_n(memory.data, out.size(), out.data());
+  return {};
+}
+
+}  // namespace rocmforge

@@ -25,6 +25,7 @@ struct PassMemory {
   uint32_t n_pages = 0;
   uint32_t kv_width = 0;  // elements of one position's keys (values: the same) in one layer
   KvType kv_type = KvType::f16;
+  uint32_t kv_head_size = 0;  // elements of one head; 0: not known, and a page cannot be laid out by heads
 };
 
 class Backend {

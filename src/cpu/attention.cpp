@@ -1,0 +1,107 @@
+#include "cpu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+// Queries that share the passes over a head's pages.
+constexpr uint32_t kQueriesPerTask = 16;
+
+}  // namespace
+
+void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, const Batch& batch, uint32_t layer,
+              KvPlane plane, const float* rows) {
+  const KvShape& shape = cache.shape();
+  for (const BatchSequence& sequence : batch.sequences) {
+    workers.run(sequence.n_rows, [&](size_t r, size_t) {
+      const uint32_t position = sequence.first_position + static_cast<uint32_t>(r);
+      const PageId page = sequence.pages[position / kPageTokens];
+      const float* row = rows + (sequence.first_row + r) * shape.width;
+      for (uint32_t h = 0; h * shape.head_size < shape.width; h++, row += shape.head_size) {
+        std::byte* to = cache.at(page, layer, plane, h, position % kPageTokens);
+        if (shape.type == KvType::f16) {
+          kernels.to_f16(reinterpret_cast<uint16_t*>(to), row, shape.head_size);
+        } else {
+          std::copy_n(row, shape.head_size, reinterpret_cast<float*>(to));
+        }
+      }
+    });
+  }
+}
+
+void Attention::attend(float* out, const float* q, const Attend& step, const KvCache& cache, const Batch& batch) {
+  CHECK(step.n_kv_heads > 0 && step.n_heads % step.n_kv_heads == 0);
+  CHECK(step.n_kv_heads * step.head_size == cache.shape().width);
+  const uint32_t rows_per_task = std::max(1u, kQueriesPerTask / (step.n_heads / step.n_kv_heads));
+  std::vector<Task> tasks;
+  for (const BatchSequence& sequence : batch.sequences) {
+    // Rows of one page stay together where they can: cut at the positions where a page begins.
+    for (uint32_t r = 0; r < sequence.n_rows;) {
+      const uint32_t to_page_end = kPageTokens - (sequence.first_position + r) % kPageTokens;
+      const uint32_t n = std::min({rows_per_task, to_page_end, sequence.n_rows - r});
+      for (uint32_t h = 0; h < step.n_kv_heads; h++) tasks.push_back({&sequence, r, n, h});
+      r += n;
+    }
+  }
+  workers_.run(tasks.size(), [&](size_t i, size_t worker) { run(out, q, step, cache, tasks[i], scratch_[worker]); });
+}
+
+void Attention::run(float* out, const float* q, const Attend& step, const KvCache& cache, const Task& task,
+                    Scratch& s) const {
+  const uint32_t group = step.n_heads / step.n_kv_heads;
+  const uint32_t n_queries = task.n_rows * group;
+  const bool f16 = cache.shape().type == KvType::f16;
+
+  s.q.clear();
+  s.out.clear();
+  s.score_rows.clear();
+  s.scores.resize(size_t{n_queries} * kPageTokens);
+  s.largest.assign(n_queries, -std::numeric_limits<float>::infinity());
+  s.sum.assign(n_queries, 0.0f);
+  s.keep.resize(n_queries);
+  for (uint32_t i = 0; i < n_queries; i++) {
+    const size_t row = task.sequence->first_row + task.first_row + i / group;
+    const size_t at = (row * step.n_heads + task.kv_head * group + i % group) * step.head_size;
+    s.q.push_back(q + at);
+    s.out.push_back(out + at);
+    s.score_rows.push_back(s.scores.data() + size_t{i} * kPageTokens);
+    std::fill_n(out + at, step.head_size, 0.0f);
+  }
+
+  // Queries [first, first + n) against the first n_positions of a page.
+  const auto take_page = [&](PageId page, uint32_t n_positions, uint32_t first, uint32_t n) {
+    const auto plane = [&](KvPlane p) {
+      return cache.head_rows(page, step.layer, p, task.kv_head, step.head_size, n_positions);
+    };
+    const auto matmul = f16 ? kernels_.matmul_f16 : kernels_.matmul_f32;
+    matmul(plane(KvPlane::keys), {&s.q[first], &s.score_rows[first], n, 0});
+    for (uint32_t i = first; i < first + n; i++) {
+      const float largest = std::max(s.largest[i], kernels_.largest(s.score_rows[i], n_positions));
+      s.keep[i] = s.largest[i];  // becomes e^(scale * (the maximum so far - the new one))
+      kernels_.exponentials(&s.keep[i], 1, step.scale, largest);
+      s.sum[i] = s.sum[i] * s.keep[i] + kernels_.exponentials(s.score_rows[i], n_positions, step.scale, largest);
+      s.largest[i] = largest;
+    }
+    const auto weighted_sum = f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
+    weighted_sum(plane(KvPlane::values), {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first]);
+  };
+
+  const uint32_t first_position = task.sequence->first_position + task.first_row;
+  const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
+  for (uint32_t p = 0; p < last_page; p++) take_page(task.sequence->pages[p], kPageTokens, 0, n_queries);
+  for (uint32_t r = 0; r < task.n_rows; r++) {
+    const uint32_t n_positions = (first_position + r) % kPageTokens + 1;
+    take_page(task.sequence->pages[last_page], n_positions, r * group, group);
+  }
+  for (uint32_t i = 0; i < n_queries; i++) {
+    const float scale = 1.0f / s.sum[i];
+    for (uint32_t d = 0; d < step.head_size; d++) s.out[i][d] *= scale;
+  }
+}
+
+}  // namespace rocmforge::cpu

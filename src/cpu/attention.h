@@ -1,0 +1,52 @@
+#pragma once
+// Causal attention over pages: each query takes its sequence's pages in order, and merges each with a running maximum
+// and sum. A page is the same 64 positions whoever asks, so the result does not depend on how a prompt was cut.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cpu/isa/kernels.h"
+#include "cpu/kv_cache.h"
+#include "cpu/workers.h"
+#include "plan/batch.h"
+#include "plan/step.h"
+
+namespace rocmforge::cpu {
+
+// Appends the batch's keys (or values), a row of `rows` each, to their sequences' pages.
+void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, const Batch& batch, uint32_t layer,
+              KvPlane plane, const float* rows);  // rows: batch.n_rows() x width
+
+class Attention {
+ public:
+  Attention(const Kernels& kernels, Workers& workers)
+      : kernels_(kernels), workers_(workers), scratch_(workers.n_threads()) {}
+
+  // q and out: batch.n_rows() x n_heads x head_size
+  void attend(float* out, const float* q, const Attend& step, const KvCache& cache, const Batch& batch);
+
+ private:
+  // The queries of one task: rows x the query heads of one key-value head, each with its running softmax.
+  struct Scratch {
+    std::vector<const float*> q;
+    std::vector<float*> out;
+    std::vector<float> scores;  // a page for each query
+    std::vector<float*> score_rows;
+    std::vector<float> largest, sum, keep;
+  };
+  struct Task {
+    const BatchSequence* sequence;
+    uint32_t first_row;  // of the sequence's
+    uint32_t n_rows;
+    uint32_t kv_head;
+  };
+  void run(float* out, const float* q, const Attend& step, const KvCache& cache, const Task& task,
+           Scratch& scratch) const;
+
+  const Kernels& kernels_;
+  Workers& workers_;
+  std::vector<Scratch> scratch_;  // by worker
+};
+
+}  // namespace rocmforge::cpu

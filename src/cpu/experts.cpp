@@ -1,0 +1,122 @@
+#include "cpu/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "tensor/packed.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+// Output rows that one task combines: its products of all pairs wait in a worker's scratch.
+constexpr uint64_t kCombinedRows = 64;
+
+}  // namespace
+
+void route_row(float* out, std::span<const float> logits, uint32_t n_used, bool normalise) {
+  CHECK(n_used <= logits.size());
+  // A NaN counts as the smallest: the order stays an order.
+  const auto value = [&](uint32_t id) { return std::isnan(logits[id]) ? -INFINITY : logits[id]; };
+  std::vector<uint32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0u);
+  std::partial_sort(ids.begin(), ids.begin() + n_used, ids.end(),
+                    [&](uint32_t a, uint32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
+  const double largest = logits[ids[0]];
+  double total = 0;
+  const auto count = [&](uint32_t id) { total += std::exp(logits[id] - largest); };
+  if (normalise) {
+    std::for_each(ids.begin(), ids.begin() + n_used, count);
+  } else {
+    for (uint32_t id = 0; id < logits.size(); id++) count(id);
+  }
+  for (uint32_t j = 0; j < n_used; j++) {
+    out[2 * j] = static_cast<float>(ids[j]);
+    out[2 * j + 1] = static_cast<float>(std::exp(logits[ids[j]] - largest) / total);
+  }
+}
+
+void Experts::group(const Routing& routing, size_t first, size_t n, uint64_t n_experts) {
+  std::vector<uint32_t> pairs(n * routing.n_used);
+  std::iota(pairs.begin(), pairs.end(), 0u);
+  const auto expert_of = [&](uint32_t pair) {
+    return routing.expert(first + pair / routing.n_used, pair % routing.n_used);
+  };
+  std::stable_sort(pairs.begin(), pairs.end(), [&](uint32_t a, uint32_t b) { return expert_of(a) < expert_of(b); });
+  groups_.clear();
+  for (const uint32_t pair : pairs) {
+    const uint32_t expert = expert_of(pair);
+    CHECK(expert < n_experts);
+    if (groups_.empty() || groups_.back().expert != expert) groups_.push_back({expert, {}});
+    groups_.back().pairs.push_back(pair);
+  }
+}
+
+void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing, const float* in, size_t n_rows,
+                       uint32_t width) {
+  const bool quantize =
+      std::ranges::any_of(parts, [](const ExpertPart& part) { return part.weight.format != nullptr; });
+  const size_t tile = multiplier_.max_inputs(width);
+  for (size_t first = 0; first < n_rows; first += tile) {
+    const size_t n = std::min(tile, n_rows - first);
+    std::vector<const float*> inputs;
+    for (size_t r = 0; r < n; r++) inputs.push_back(in + (first + r) * width);
+    multiplier_.prepare(inputs, width, quantize);
+    group(routing, first, n, parts[0].weight.shape.n_matrices);
+
+    std::vector<std::vector<uint32_t>> rows(groups_.size());
+    std::vector<std::vector<float*>> outs(groups_.size() * parts.size());
+    std::vector<Product> products;
+    for (size_t g = 0; g < groups_.size(); g++) {
+      for (const uint32_t pair : groups_[g].pairs) rows[g].push_back(pair / routing.n_used);
+      for (size_t p = 0; p < parts.size(); p++) {
+        const ExpertPart& part = parts[p];
+        auto& out = outs[g * parts.size() + p];
+        for (const uint32_t pair : groups_[g].pairs) {
+          out.push_back(part.out + (first * routing.n_used + pair) * part.weight.shape.n_rows);
+        }
+        products.push_back({part.weight, groups_[g].expert, nullptr, rows[g], out});
+      }
+    }
+    multiplier_.multiply(products);
+  }
+}
+
+void Experts::combine(float* out, const Weight& weight, const Routing& routing, const float* in, size_t n_rows) {
+  const uint32_t n_used = routing.n_used;
+  const auto width = static_cast<uint32_t>(weight.shape.row_elements);
+  const uint64_t n_out = weight.shape.n_rows;
+  const size_t tile = std::max<size_t>(1, multiplier_.max_inputs(width) / n_used);
+  products_.resize(workers_.n_threads());
+  for (size_t first = 0; first < n_rows; first += tile) {
+    const size_t n = std::min(tile, n_rows - first);
+    std::vector<const float*> inputs;
+    for (size_t pair = 0; pair < n * n_used; pair++) inputs.push_back(in + (first * n_used + pair) * width);
+    multiplier_.prepare(inputs, width, weight.format != nullptr);
+    group(routing, first, n, weight.shape.n_matrices);
+
+    workers_.run((n_out + kCombinedRows - 1) / kCombinedRows, [&](size_t task, size_t worker) {
+      const uint64_t begin = task * kCombinedRows;
+      const uint64_t n_now = std::min(kCombinedRows, n_out - begin);
+      std::vector<float>& products = products_[worker];
+      products.resize(n * n_used * kCombinedRows);
+      for (const Group& group : groups_) {
+        std::vector<float*> to;
+        for (const uint32_t pair : group.pairs) to.push_back(products.data() + pair * kCombinedRows);
+        multiplier_.multiply_rows({weight, group.expert, nullptr, group.pairs, to}, {begin, n_now, 0}, worker);
+      }
+      for (size_t r = 0; r < n; r++) {
+        float* row = out + (first + r) * n_out + begin;
+        std::fill_n(row, n_now, 0.0f);
+        for (uint32_t j = 0; j < n_used; j++) {
+          const float* product = products.data() + (r * n_used + j) * kCombinedRows;
+          const float share = routing.weight(first + r, j);
+          for (uint64_t i = 0; i < n_now; i++) row[i] += share * product[i];
+        }
+      }
+    });
+  }
+}
+
+}  // namespace rocmforge::cpu

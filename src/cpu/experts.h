@@ -1,0 +1,56 @@
+#pragma once
+// Mixture of experts: which experts each row uses, and the products with theirs alone. Rows that use the same expert
+// share one pass over its weights.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cpu/matmul.h"
+
+namespace rocmforge::cpu {
+
+// One row's experts and weights as Route leaves them: n_used pairs (id, weight) of floats.
+struct Routing {
+  const float* rows = nullptr;
+  uint32_t n_used = 0;
+
+  uint32_t expert(size_t row, uint32_t j) const { return static_cast<uint32_t>(rows[(row * n_used + j) * 2]); }
+  float weight(size_t row, uint32_t j) const { return rows[(row * n_used + j) * 2 + 1]; }
+};
+
+// The n_used largest of softmax(logits), the lower id first among equals; out: n_used pairs.
+// Whatever the logits hold, the ids are distinct and below logits.size(). REQUIRES: n_used <= logits.size()
+void route_row(float* out, std::span<const float> logits, uint32_t n_used, bool normalise);
+
+// A matrix of every expert, and a slot's rows: one product after the other for each used expert of a row.
+struct ExpertPart {
+  Weight weight;
+  float* out = nullptr;  // n_rows x n_used x weight.n_rows
+};
+
+class Experts {
+ public:
+  Experts(Multiplier& multiplier, Workers& workers) : multiplier_(multiplier), workers_(workers) {}
+
+  // out[r][j] = weight[expert j of r] * in[r];  in: n_rows x width
+  void multiply(std::span<const ExpertPart> parts, const Routing& routing, const float* in, size_t n_rows,
+                uint32_t width);
+  // out[r] = sum over j, ascending: weight_j * (weight[expert j of r] * in[r][j]);  in: n_rows x n_used x width
+  void combine(float* out, const Weight& weight, const Routing& routing, const float* in, size_t n_rows);
+
+ private:
+  // The pairs (row, j) of rows [first, first + n), by expert.
+  void group(const Routing& routing, size_t first, size_t n, uint64_t n_experts);
+
+  Multiplier& multiplier_;
+  Workers& workers_;
+  struct Group {
+    uint32_t expert;
+    std::vector<uint32_t> pairs;  // (row - first) * n_used + j
+  };
+  std::vector<Group> groups_;
+  std::vector<std::vector<float>> products_;  // by worker
+};
+
+}  // namespace rocmforge::cpu

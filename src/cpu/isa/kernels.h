@@ -1,0 +1,101 @@
+#pragma once
+// The kernels of one instruction set, as a table of functions. Everything that depends on the instruction set is behind
+// such a table; a new one (AVX-512) is one more file that fills it in.
+//
+// Within one table every sum is taken in one order, whatever the number of tokens, rows or threads:
+//   quantized weights  integers inside 32 elements, then one f32 multiply-add per 32, ascending, one accumulator
+//   float weights      eight lanes (element k goes to lane k % 8), ascending, then a fixed tree
+//   attention          positions of a page ascending
+// So a call may be cut at any row or token and gives the same bits. Tables differ from each other in the last bits.
+//
+// This header is included by files compiled for instruction sets that the machine may lack. A function that is inline
+// and not static could be emitted there and be chosen by the linker for the whole program, so there is none here: plain
+// structs, no library types. A test looks at those object files.
+//
+// Threads: pure functions.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rocmforge::cpu {
+
+// 32 activations as 8-bit integers, with what the integer kernels need beside them. A block with a NaN or an infinity
+// has a NaN as scale, so that it shows in every output.
+struct QuantBlock {
+  float scale;      // value = scale * q
+  float sum;        // scale * (sum of all q)
+  int16_t sums[2];  // of q[0 .. 15] and q[16 .. 31]
+  int8_t q[32];     // -127 .. 127
+};
+static_assert(sizeof(QuantBlock) == 44);
+inline constexpr size_t kQuantElements = 32;
+
+// Rows of floats of one type, n_elements each, row_bytes apart.
+struct FloatRows {
+  const void* data;
+  size_t row_bytes;
+  size_t n_rows;
+  size_t n_elements;
+};
+
+// Whole units of eight interleaved rows (tensor/packed.h), back to back.
+struct PackedUnits {
+  const void* data;
+  size_t n_units;
+  size_t n_groups;  // blocks along a row
+};
+
+// The inputs of a product and where it goes: the first row of it to out[t][first_row].
+template <class Input>
+struct Tokens {
+  const Input* const* in;
+  float* const* out;
+  size_t n;
+  size_t first_row;
+};
+
+// out[t][first_row + r] = rows[r] . in[t]
+using FloatMatmul = void (*)(const FloatRows& rows, const Tokens<float>& tokens);
+// out[t][first_row + 8 u + lane] = row `lane` of unit u . in[t]
+using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<QuantBlock>& tokens);
+// Eight rows as the file holds them into one unit of as many bytes.
+using PackUnit = void (*)(void* unit, const void* rows, size_t n_groups);
+// out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]
+using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens, const float* keep);
+
+struct PackedFormat {
+  uint32_t dtype;  // the value of a DType
+  PackUnit pack;
+  PackedMatmul matmul;
+};
+
+struct Kernels {
+  const char* name;
+
+  // Products. Weights of any other type are decoded to f32 first.
+  FloatMatmul matmul_f32;
+  FloatMatmul matmul_f16;
+  FloatMatmul matmul_bf16;
+  const PackedFormat* packed;  // the types that are kept packed
+  size_t n_packed;
+  void (*quantize)(QuantBlock* to, const float* from, size_t n_blocks);
+
+  // Attention, beside the products.
+  WeightedSum weighted_sum_f32;
+  WeightedSum weighted_sum_f16;
+  float (*largest)(const float* values, size_t n);  // n > 0
+  // values[i] = exp(scale * (values[i] - largest)), and their sum
+  float (*exponentials)(float* values, size_t n, float scale, float largest);
+  void (*to_f16)(uint16_t* to, const float* from, size_t n);
+
+  // Element by element; outputs may be inputs.
+  void (*rms_norm)(float* to, const float* from, const float* weight, size_t n, float epsilon);
+  void (*layer_norm)(float* to, const float* from, const float* weight, const float* bias, size_t n, float epsilon);
+  void (*add)(float* to, const float* from, size_t n);
+  void (*silu_multiply)(float* to, const float* gate, const float* up, size_t n);
+  void (*gelu_multiply)(float* to, const float* gate, const float* up, size_t n);
+};
+
+const Kernels& scalar_kernels();
+
+}  // namespace rocmforge::cpu

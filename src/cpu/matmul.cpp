@@ -1,0 +1,129 @@
+#include "cpu/matmul.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "tensor/packed.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+// Rows decoded at a time: enough independent sums for the float kernels.
+constexpr size_t kDecodedRows = 4;
+
+// Bytes of prepared inputs that one pass over a worker's rows uses again and again: they stay in its second cache.
+constexpr size_t kInputBytes = 256 << 10;
+
+// Enough tasks that no worker waits long for the last one.
+constexpr size_t kTasksPerThread = 6;
+
+size_t n_blocks(uint32_t width) {
+  return (width + kQuantElements - 1) / kQuantElements;
+}
+
+// The elements of `all` that `rows` names, or all of them.
+template <class T>
+std::span<const T> choose(std::vector<T>& space, const std::vector<T>& all, std::span<const uint32_t> rows) {
+  if (rows.empty()) return all;
+  space.clear();
+  for (const uint32_t r : rows) space.push_back(all[r]);
+  return space;
+}
+
+}  // namespace
+
+uint64_t Multiplier::workspace_bytes(size_t n_threads, uint32_t max_width, uint32_t capacity) {
+  return uint64_t{capacity} * n_blocks(max_width) * sizeof(QuantBlock) +
+         uint64_t{n_threads} * kDecodedRows * max_width * sizeof(float);
+}
+
+void Multiplier::reserve(uint32_t max_width, uint32_t capacity) {
+  max_width_ = max_width;
+  blocks_ = std::vector<QuantBlock>(capacity * n_blocks(max_width));
+  scratch_ = std::vector<Scratch>(workers_.n_threads());
+  for (Scratch& scratch : scratch_) scratch.rows.resize(kDecodedRows * max_width);
+}
+
+uint32_t Multiplier::max_inputs(uint32_t width) const {
+  CHECK(width <= max_width_);
+  return static_cast<uint32_t>(std::max<size_t>(1, blocks_.size() / n_blocks(width)));
+}
+
+void Multiplier::prepare(std::span<const float* const> in, uint32_t width, bool quantize) {
+  CHECK(in.size() <= max_inputs(width));
+  width_ = width;
+  in_.assign(in.begin(), in.end());
+  quantized_.clear();
+  if (!quantize) return;
+  CHECK(width % kQuantElements == 0);
+  const size_t n = n_blocks(width);
+  for (size_t r = 0; r < in.size(); r++) quantized_.push_back(blocks_.data() + r * n);
+  workers_.run(in.size(), [&](size_t r, size_t) { kernels_.quantize(blocks_.data() + r * n, in_[r], n); });
+}
+
+void Multiplier::multiply(std::span<const Product> products) {
+  struct Task {
+    const Product* product;
+    RowRange range;
+  };
+  uint64_t total_rows = 0;
+  for (const Product& product : products) total_rows += product.weight.shape.n_rows;
+  const uint64_t n_tasks = workers_.n_threads() == 1 ? 1 : workers_.n_threads() * kTasksPerThread;
+  const uint64_t chunk = (total_rows / n_tasks + kPackedRows) / kPackedRows * kPackedRows;
+
+  std::vector<Task> tasks;
+  for (const Product& product : products) {
+    const uint64_t n_rows = product.weight.shape.n_rows;
+    for (uint64_t r = 0; r < n_rows; r += chunk) tasks.push_back({&product, {r, std::min(chunk, n_rows - r), r}});
+  }
+  workers_.run(tasks.size(),
+               [&](size_t i, size_t worker) { multiply_rows(*tasks[i].product, tasks[i].range, worker); });
+}
+
+void Multiplier::multiply_rows(const Product& product, const RowRange& range, size_t worker) {
+  CHECK(product.weight.shape.row_elements == width_);
+  CHECK(product.out.size() == (product.rows.empty() ? in_.size() : product.rows.size()));
+  const uint64_t end = range.first + range.n;
+  const uint64_t packed_end = std::clamp(product.weight.n_packed_rows(), range.first, end);
+  if (range.first < packed_end) {
+    multiply_packed(product, {range.first, packed_end - range.first, range.out_row}, worker);
+  }
+  if (packed_end < end) {
+    multiply_plain(product, {packed_end, end - packed_end, range.out_row + packed_end - range.first}, worker);
+  }
+  if (product.bias == nullptr) return;
+  for (float* out : product.out) kernels_.add(out + range.out_row, product.bias + range.first, range.n);
+}
+
+void Multiplier::multiply_packed(const Product& product, const RowRange& range, size_t worker) {
+  CHECK(range.first % kPackedRows == 0 && range.n % kPackedRows == 0);
+  const Weight& weight = product.weight;
+  const auto in = choose(scratch_[worker].quantized, quantized_, product.rows);
+  const PackedUnits units = {weight.row(product.matrix, range.first), range.n / kPackedRows, weight.n_groups()};
+  const size_t tile = std::max<size_t>(8, kInputBytes / (n_blocks(width_) * sizeof(QuantBlock)) / 8 * 8);
+  for (size_t t = 0; t < in.size(); t += tile) {
+    weight.format->matmul(units, {&in[t], &product.out[t], std::min(tile, in.size() - t), range.out_row});
+  }
+}
+
+void Multiplier::multiply_plain(const Product& product, const RowRange& range, size_t worker) {
+  const Weight& weight = product.weight;
+  const WeightShape& shape = weight.shape;
+  Scratch& scratch = scratch_[worker];
+  const auto in = choose(scratch.in, in_, product.rows);
+  const Tokens<float> tokens = {in.data(), product.out.data(), in.size(), range.out_row};
+  const FloatRows rows = {weight.row(product.matrix, range.first), shape.row_bytes(), range.n, shape.row_elements};
+  if (shape.dtype == DType::f32) return kernels_.matmul_f32(rows, tokens);
+  if (shape.dtype == DType::f16) return kernels_.matmul_f16(rows, tokens);
+  if (shape.dtype == DType::bf16) return kernels_.matmul_bf16(rows, tokens);
+  for (uint64_t r = 0; r < range.n; r += kDecodedRows) {
+    const uint64_t n = std::min<uint64_t>(kDecodedRows, range.n - r);
+    for (uint64_t i = 0; i < n; i++) {
+      decode_row(scratch.rows.data() + i * shape.row_elements, weight, product.matrix, range.first + r + i);
+    }
+    kernels_.matmul_f32({scratch.rows.data(), shape.row_elements * sizeof(float), n, shape.row_elements},
+                        {in.data(), product.out.data(), in.size(), range.out_row + r});
+  }
+}
+
+}  // namespace rocmforge::cpu

@@ -1,0 +1,73 @@
+#pragma once
+// Products of weights and rows of activations: prepares the inputs once, splits the weights' rows over the workers.
+// Never the sums: an output is computed by one thread, in its kernel's order.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cpu/isa/kernels.h"
+#include "cpu/weight.h"
+#include "cpu/workers.h"
+
+namespace rocmforge::cpu {
+
+// One matrix times some of the prepared inputs.
+struct Product {
+  Weight weight;
+  uint64_t matrix = 0;
+  const float* bias = nullptr;     // n_rows, or none
+  std::span<const uint32_t> rows;  // which inputs; empty: all, in order
+  std::span<float* const> out;     // where each one's product goes
+};
+
+// Rows [first, first + n) of a product, the first of which goes to out[t][out_row].
+// REQUIRES: whole units, or up to the last row
+struct RowRange {
+  uint64_t first = 0;
+  uint64_t n = 0;
+  uint64_t out_row = 0;
+};
+
+class Multiplier {
+ public:
+  Multiplier(const Kernels& kernels, Workers& workers) : kernels_(kernels), workers_(workers) {}
+
+  // Working memory for inputs up to this width, in place of what there was; capacity counts inputs of that width.
+  static uint64_t workspace_bytes(size_t n_threads, uint32_t max_width, uint32_t capacity);
+  void reserve(uint32_t max_width, uint32_t capacity);
+
+  // Inputs of this width that can be prepared at once, at least one. REQUIRES: width <= max_width
+  uint32_t max_inputs(uint32_t width) const;
+
+  // Takes the inputs of the products to come, row r at in[r]. `quantize`: some of the weights are packed.
+  // REQUIRES: in.size() <= max_inputs(width); the floats stay until the products are done
+  void prepare(std::span<const float* const> in, uint32_t width, bool quantize);
+
+  // All products, split over the workers.
+  void multiply(std::span<const Product> products);
+
+  // Rows of a product, on this thread.
+  void multiply_rows(const Product& product, const RowRange& range, size_t worker);
+
+ private:
+  struct Scratch {
+    std::vector<float> rows;  // decoded
+    std::vector<const float*> in;
+    std::vector<const QuantBlock*> quantized;
+  };
+  void multiply_packed(const Product& product, const RowRange& range, size_t worker);
+  void multiply_plain(const Product& product, const RowRange& range, size_t worker);
+
+  const Kernels& kernels_;
+  Workers& workers_;
+  std::vector<QuantBlock> blocks_;
+  std::vector<const float*> in_;
+  std::vector<const QuantBlock*> quantized_;
+  std::vector<Scratch> scratch_;  // by worker
+  uint32_t max_width_ = 0;
+  uint32_t width_ = 0;
+};
+
+}  // namespace rocmforge::cpu

@@ -1,0 +1,74 @@
+#include "cpu/workers.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace rocmforge::cpu {
+namespace {
+
+// About 50 microseconds on its feet: longer than the gaps inside a pass, shorter than those between tokens.
+constexpr int kSpins = 2'000;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+Workers::Workers(size_t n_threads) {
+  for (size_t i = 1; i < n_threads; i++) threads_.emplace_back([this, i] { work(i); });
+}
+
+Workers::~Workers() {
+  stop_ = true;
+  n_posted_++;
+  n_posted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::take_tasks(size_t worker) {
+  for (size_t i = next_task_++; i < n_tasks_; i = next_task_++) call_(task_, i, worker);
+}
+
+void Workers::work(size_t worker) {
+  uint32_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kSpins && n_posted_ == seen; i++) pause();
+    n_posted_.wait(seen);
+    if (stop_) return;
+    seen = n_posted_;
+    n_inside_++;
+    if (is_open_) take_tasks(worker);
+    n_inside_--;
+  }
+}
+
+void Workers::run_tasks(size_t n_tasks, Call call, void* task) {
+  if (n_tasks <= 1 || threads_.empty()) {
+    for (size_t i = 0; i < n_tasks; i++) call(task, i, 0);
+    return;
+  }
+  n_tasks_ = n_tasks;
+  call_ = call;
+  task_ = task;
+  next_task_ = 0;
+  is_open_ = true;
+  n_posted_++;
+  n_posted_.notify_all();
+  take_tasks(0);
+  is_open_ = false;
+  for (int i = 0; n_inside_ != 0; i++) {
+    if (i < kSpins) {
+      pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace rocmforge::cpu

@@ -1,0 +1,59 @@
+#pragma once
+// The threads of a backend: like base/thread_pool.h, but a worker that has just worked waits a moment on its feet
+// before it sleeps, because the steps of a pass follow each other within microseconds.
+//
+// Threads: run() may be called from one thread at a time; the calling thread works too.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace rocmforge::cpu {
+
+class Workers {
+ public:
+  // n_threads counts the caller: 1 means no worker at all.
+  explicit Workers(size_t n_threads);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  size_t n_threads() const { return threads_.size() + 1; }
+
+  // Calls task(i, worker) once for every i in [0, n_tasks), in any order, and returns when all are done. `worker` is
+  // below n_threads() and no two calls with the same one overlap: scratch memory may be chosen by it.
+  // `task` must not throw and must not call run().
+  template <class F>
+  void run(size_t n_tasks, F&& task) {
+    auto* target = std::addressof(task);
+    run_tasks(
+        n_tasks, [](void* f, size_t i, size_t worker) { (*static_cast<std::remove_reference_t<F>*>(f))(i, worker); },
+        const_cast<void*>(static_cast<const void*>(target)));
+  }
+
+ private:
+  using Call = void (*)(void*, size_t, size_t);
+  void run_tasks(size_t n_tasks, Call call, void* task);
+  void take_tasks(size_t worker);
+  void work(size_t worker);
+
+  // A worker first enters (n_inside), then looks whether a job is open; the caller closes the job, then waits until
+  // nobody is inside. So whoever sees a job open may read it, and a worker that sleeps through a job delays nobody.
+  std::atomic<uint32_t> n_posted_ = 0;  // jobs so far: what sleepers wait on
+  std::atomic<bool> is_open_ = false;
+  std::atomic<bool> stop_ = false;
+  alignas(64) std::atomic<size_t> n_inside_ = 0;
+  alignas(64) std::atomic<size_t> next_task_ = 0;
+  // The job: written while closed and nobody is inside.
+  size_t n_tasks_ = 0;
+  Call call_ = nullptr;
+  void* task_ = nullptr;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rocmforge::cpu

@@ -52,7 +52,7 @@ class CliTest(unittest.TestCase):
 class Usage(CliTest):
     def test_help_and_version_go_to_stdout(self):
         text = self.good("--help")
-        for command in ("inspect", "synth", "tokenize", "detokenize"):
+        for command in ("inspect", "quantize", "synth", "tokenize", "detokenize"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
         self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
@@ -66,6 +66,9 @@ class Usage(CliTest):
         self.bad(BAD_USAGE, "synth", "tiny", "Q4_K_M", says="OUT")
         self.bad(BAD_USAGE, "synth", "huge", "Q4_K_M", self.path / "x", says="'huge' is no shape")
         self.bad(BAD_USAGE, "synth", "tiny", "Q9_Z", self.path / "x", says="'Q9_Z' is no type")
+        self.bad(BAD_USAGE, "quantize", "a", "b", says="TYPE")
+        self.bad(BAD_USAGE, "quantize", "a", "b", "Q9_Z", says="'Q9_Z' is no type")
+        self.bad(BAD_USAGE, "quantize", "a", "b", "Q4_0", "-t", "0", says="--threads")
         self.bad(BAD_USAGE, "synth", "tiny", "Q4_0", self.path / "x", "--seed", "x", says="--seed")
 
 
@@ -215,6 +218,35 @@ class Synth(CliTest):
         self.bad(FAILED, "synth", "tiny", "Q4_0", "/dev/full", says="No space left")
         self.bad(FAILED, "synth", "tiny", "Q4_0", self.path, says="is a directory")
         self.assertEqual(list(self.path.iterdir()), [])
+
+
+class Quantize(CliTest):
+    def test_writes_the_mix(self):
+        source, out = self.path / "f16.gguf", self.path / "out.gguf"
+        self.good("synth", "tiny", "F16", source)
+        self.assertIn("29 of 38 tensors converted", self.good("quantize", source, out, "q4_k_m"))
+        types = json.loads(self.good("inspect", out, "--json"))["types"]
+        self.assertEqual(set(types), {"f32", "q4_k", "q6_k"})
+        report = json.loads(self.good("quantize", source, out, "Q4_K", "--pure", "--json", "-t", "2"))
+        self.assertEqual(report["n_converted"], 29)
+        self.assertLess(report["relative_error"], 0.1)
+        inspected = json.loads(self.good("inspect", out, "--json"))
+        self.assertEqual(set(inspected["types"]), {"f32", "q4_k"})
+        self.assertEqual(inspected["weight_bytes"], report["bytes_after"])
+
+    def test_quantized_weights_only_when_allowed(self):
+        source, out = self.synth("Q8_0"), self.path / "out.gguf"
+        self.bad(FAILED, "quantize", source, out, "Q4_0", says="quantized already")
+        self.assertFalse(out.exists())
+        self.good("quantize", source, out, "Q4_0", "--allow-requantize")
+
+    def test_failures_leave_nothing_behind(self):
+        source = self.synth("F16")
+        self.bad(FAILED, "quantize", self.path / "missing.gguf", self.path / "out.gguf", "Q4_0", says="missing.gguf")
+        self.bad(FAILED, "quantize", source, self.path / "no" / "out.gguf", "Q4_0", says="no/out.gguf")
+        self.bad(FAILED, "quantize", source, "/dev/full", "Q4_0", says="No space left")
+        self.bad(FAILED, "quantize", source, self.path / "out.gguf", "IQ1_S", says="no encoder")
+        self.assertEqual(list(self.path.iterdir()), [source])
 
 
 class Tokens(CliTest):

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                          ::testing::Values("tiny", "experts", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
                                            "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS", "IQ3_S",
                                            "TQ1_0", "TQ2_0"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace rocmforge

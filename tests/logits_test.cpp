@@ -108,8 +108,8 @@ INSTANTIATE_TEST_SUITE_P(
     Goldens, TinyLogits,
     ::testing::Combine(::testing::ValuesIn(std::vector<std::string>(std::begin(kTinyModels), std::end(kTinyModels))),
                        ::testing::Values(KvType::f32, KvType::f16)),
-    [](const auto& info) {
-      return test_name(std::get<0>(info.param)) + (std::get<1>(info.param) == KvType::f32 ? "_f32" : "_f16");
+    [](const auto& test) {
+      return test_name(std::get<0>(test.param)) + (std::get<1>(test.param) == KvType::f32 ? "_f32" : "_f16");
     });
 
 // ---- one model in every common weight type, against its own exact logits ----
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
                       QuantCase{"Q4_K_M", 1.9e-03}, QuantCase{"Q5_K_M", 1.8e-03}, QuantCase{"Q6_K", 1.9e-03},
                       QuantCase{"IQ4_NL", 9.5e-04}, QuantCase{"IQ4_XS", 1.7e-03}, QuantCase{"IQ3_S", 2.1e-03},
                       QuantCase{"TQ1_0", 2.1e-03}, QuantCase{"TQ2_0", 2.1e-03}),
-    [](const auto& info) { return std::string(info.param.type); });
+    [](const auto& test) { return std::string(test.param.type); });
 
 // ---- trained models ----
 

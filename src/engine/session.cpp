@@ -16,6 +16,7 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
         fmt::format("session: a context of {} tokens, the model was trained for {}", options.n_context, trained)};
   }
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
+  options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
   return Session(plan, options);
 }
 
@@ -26,7 +27,7 @@ Session::Session(const ExecutionPlan& plan, const SessionOptions& options)
       pages_(*pool_) {}
 
 PassMemory Session::memory() const {
-  return plan_->pass_memory(options_.max_rows, options_.max_rows, pool_->n_pages(), options_.kv_type);
+  return plan_->pass_memory(options_.max_rows, options_.max_outputs, pool_->n_pages(), options_.kv_type);
 }
 
 MemoryBill Session::memory_bill() const {
@@ -54,8 +55,9 @@ Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, boo
   TRY(pages_.grow_to(n_after));
   const size_t n_vocab = plan_->spec().n_vocab;
   logits_.resize((last_only ? 1 : tokens.size()) * n_vocab);
+  const size_t max_rows = last_only ? options_.max_rows : options_.max_outputs;
   for (size_t at = 0; at < tokens.size();) {
-    const size_t n = std::min<size_t>(options_.max_rows, tokens.size() - at);
+    const size_t n = std::min(max_rows, tokens.size() - at);
     const bool is_last = at + n == tokens.size();
     Batch batch;
     batch.add(tokens.subspan(at, n), n_past_ + static_cast<uint32_t>(at), pages_.pages(), last_only);

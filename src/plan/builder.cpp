@@ -223,7 +223,7 @@ Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend
 }
 
 PassMemory ExecutionPlan::pass_memory(uint32_t max_rows, uint32_t max_outputs, uint32_t n_pages, KvType kv_type) const {
-  return {slots_, max_rows, max_outputs, spec_.n_layers, n_pages, spec_.kv_width(), kv_type};
+  return {slots_, max_rows, max_outputs, spec_.n_layers, n_pages, spec_.kv_width(), kv_type, spec_.head_size};
 }
 
 MemoryBill ExecutionPlan::memory_bill(const PassMemory& memory) const {

@@ -24,9 +24,7 @@ struct LoadedModel {
     auto file = gguf::GgufFile::open(path, {}, calls);
     EXPECT_TRUE(file.ok()) << file.error().message;
     model.file = std::make_shared<gguf::GgufFile>(std::move(*file));
-    auto backend = cpu::make_backend({.n_threads = n_threads});
-    EXPECT_TRUE(backend.ok()) << backend.error().message;
-    model.backend = std::move(*backend);
+    model.backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
     auto plan = ExecutionPlan::from_gguf(*model.backend, model.file, {.n_loaders = n_loaders});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     model.plan = std::move(*plan);
@@ -34,7 +32,7 @@ struct LoadedModel {
   }
 
   Session session(KvType kv_type = KvType::f16, uint32_t max_rows = 64, uint32_t prefetch_window = 3) const {
-    auto made = Session::create(*plan, {.max_rows = max_rows, .kv_type = kv_type, .prefetch_window = prefetch_window});
+    auto made = Session::create(*plan, {.max_rows = max_rows, .max_outputs = max_rows, .kv_type = kv_type, .prefetch_window = prefetch_window});
     EXPECT_TRUE(made.ok()) << made.error().message;
     return std::move(*made);
   }

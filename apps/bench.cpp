@@ -1,0 +1,170 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "cpu/memory_rate.h"
+#include "engine_commands.h"
+#include "terminal.h"
+
+namespace rocmforge::apps {
+namespace {
+
+struct Measured {
+  uint32_t n_tokens = 0;  // per sequence
+  uint32_t n_sequences = 1;
+  double tokens_per_second = 0;
+  double bytes_per_second = 0;  // of weights, decoding only
+};
+
+double now() {
+  return seconds(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+std::vector<TokenId> random_tokens(uint32_t n, uint32_t n_vocab) {
+  std::vector<TokenId> tokens(n);
+  uint64_t seed = 42;
+  for (TokenId& id : tokens) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    id = TokenId(static_cast<int32_t>((seed >> 33) % n_vocab));
+  }
+  return tokens;
+}
+
+// The bytes of weights that one decoded token touches: every matrix, of experts the used ones, of an embedding that is
+// not also the output one row.
+uint64_t bytes_per_token(const ExecutionPlan& plan) {
+  uint64_t total = 0;
+  const ExpertSpec& experts = plan.spec().experts;
+  for (const LazyTensor& tensor : plan.weights().tensors()) {
+    if (tensor.id == plan.token_embedding() && !plan.is_tied()) continue;
+    total +=
+        tensor.shape.n_matrices > 1 ? tensor.packed_bytes / experts.n_experts * experts.n_used : tensor.packed_bytes;
+  }
+  return total;
+}
+
+// One model under measurement; every figure is the best of a few repetitions.
+class Bench {
+ public:
+  Bench(const Model& model, const BenchCommand& options) : plan_(model.plan()), options_(options) {}
+
+  Result<Measured> prefill(uint32_t n_tokens) const {
+    Session session = TRY(make_session(n_tokens));
+    const auto tokens = random_tokens(n_tokens, plan_.spec().n_vocab);
+    double best = 1e30;
+    for (uint32_t i = 0; i <= options_.n_repetitions; i++) {  // the first one warms up
+      session.rewind(0);
+      const double start = now();
+      TRY(session.evaluate(tokens));
+      if (i > 0) best = std::min(best, now() - start);
+    }
+    return Measured{n_tokens, 1, n_tokens / best, 0};
+  }
+
+  // Greedy decoding after a short prompt, in n_sequences at once.
+  Result<Measured> decode(uint32_t n_tokens, uint32_t n_sequences) const {
+    const uint32_t n_vocab = plan_.spec().n_vocab;
+    const uint32_t n_pages = pages_for_tokens(n_tokens + 1);
+    TRY(plan_.backend().reserve(
+        plan_.pass_memory(n_sequences, n_sequences, n_pages * n_sequences, options_.engine.kv_type)));
+    std::vector<float> logits(size_t{n_sequences} * n_vocab);
+    double best = 1e30;
+    for (uint32_t repetition = 0; repetition < options_.n_repetitions; repetition++) {
+      PagePool pool(n_pages * n_sequences);
+      std::vector<BlockTable> pages;
+      for (uint32_t s = 0; s < n_sequences; s++) {
+        pages.emplace_back(pool);
+        TRY(pages.back().grow_to(n_tokens + 1));
+      }
+      std::vector<TokenId> next = random_tokens(n_sequences, n_vocab);
+      double start = 0;
+      for (uint32_t position = 0; position <= n_tokens; position++) {
+        if (position == 1) start = now();
+        Batch batch;
+        for (uint32_t s = 0; s < n_sequences; s++) batch.add(std::span(&next[s], 1), position, pages[s].pages());
+        TRY(forward(plan_, batch));
+        TRY(plan_.backend().read(logits, plan_.logits()));
+        for (uint32_t s = 0; s < n_sequences; s++) {
+          const auto row = logits.begin() + static_cast<ptrdiff_t>(size_t{s} * n_vocab);
+          next[s] = TokenId(static_cast<int32_t>(std::max_element(row, row + n_vocab) - row));
+        }
+      }
+      best = std::min(best, now() - start);
+    }
+    const double passes_per_second = n_tokens / best;
+    return Measured{n_tokens, n_sequences, passes_per_second * n_sequences,
+                    passes_per_second * static_cast<double>(bytes_per_token(plan_))};
+  }
+
+ private:
+  Result<Session> make_session(uint32_t n_context) const {
+    return Session::create(plan_, {.n_context = n_context, .kv_type = options_.engine.kv_type});
+  }
+
+  const ExecutionPlan& plan_;
+  const BenchCommand& options_;
+};
+
+void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured>& rows, double limit) {
+  w.key(name).begin_array();
+  for (const Measured& m : rows) {
+    w.begin_object().key("n_tokens").value(m.n_tokens);
+    if (name == "batched") w.key("n_sequences").value(m.n_sequences);
+    w.key("tokens_per_second").value(m.tokens_per_second);
+    if (m.bytes_per_second > 0) {
+      w.key("gigabytes_per_second")
+          .value(m.bytes_per_second / 1e9)
+          .key("share_of_limit")
+          .value(m.bytes_per_second / limit);
+    }
+    w.end_object();
+  }
+  w.end_array();
+}
+
+}  // namespace
+
+Result<void> bench(const BenchCommand& options) {
+  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
+  TRY(model->load(LoadMode::eager));
+  const double limit = cpu::measure_read_rate(options.engine.n_threads);
+  const Bench bench(*model, options);
+  std::vector<Measured> prefill, decode, batched;
+  for (const uint32_t n : options.n_prompt) {
+    if (n > 0) prefill.push_back(TRY(bench.prefill(n)));
+  }
+  for (const uint32_t n : options.n_decode) {
+    if (n == 0) continue;
+    decode.push_back(TRY(bench.decode(n, 1)));
+    for (const uint32_t b : options.batches) {
+      if (b > 1) batched.push_back(TRY(bench.decode(n, b)));
+    }
+  }
+  if (options.json) {
+    JsonWriter w;
+    w.begin_object().key("model").value(model->file().file(0).path()).key("backend").value(model->backend().name());
+    w.key("memory_read_gigabytes_per_second").value(limit / 1e9);
+    write_json(w, "prefill", prefill, limit);
+    write_json(w, "decode", decode, limit);
+    write_json(w, "batched", batched, limit);
+    w.end_object();
+    return print(w.take() + "\n");
+  }
+  Table table({Table::Align::left, Table::Align::right, Table::Align::right, Table::Align::right, Table::Align::right});
+  table.add({"", "tokens", "tok/s", "GB/s", "of limit"});
+  const auto add = [&](const std::string& name, const Measured& m) {
+    table.add({name, std::to_string(m.n_tokens), fmt::format("{:.1f}", m.tokens_per_second),
+               m.bytes_per_second > 0 ? fmt::format("{:.1f}", m.bytes_per_second / 1e9) : "",
+               m.bytes_per_second > 0 ? fmt::format("{:.0f} %", 100 * m.bytes_per_second / limit) : ""});
+  };
+  for (const Measured& m : prefill) add("prefill", m);
+  for (const Measured& m : decode) add("decode", m);
+  for (const Measured& m : batched) add(fmt::format("decode, {} sequences", m.n_sequences), m);
+  return print(fmt::format("{} on {}; memory reads at {:.1f} GB/s\n{}", model->file().file(0).path(),
+                           model->backend().name(), limit / 1e9, table.text()));
+}
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,79 @@
+#pragma once
+// The commands that run a model. As in commands.h: options in, results on stdout, an error becomes exit code 1.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/model.h"
+#include "engine/sampler.h"
+#include "engine/session.h"
+#include "plan/backend.h"
+
+namespace rocmforge::apps {
+
+// Flags that every command with an engine takes.
+struct EngineFlags {
+  std::string model;  // a path or a name; empty: the bundled model
+  std::string device = "auto";
+  size_t n_threads = 0;
+  uint32_t n_context = 0;
+  LoadMode load = LoadMode::lazy;
+  KvType kv_type = KvType::f16;
+};
+
+struct RunCommand {
+  EngineFlags engine;
+  SamplingOptions sampling;
+  std::string prompt = "Once upon a time";
+  std::string prompt_file;  // instead of prompt; "-": stdin
+  uint32_t n_tokens = 128;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool stats = false;
+  bool json = false;
+};
+Result<void> run(const RunCommand& options);
+
+struct LogitsCommand {
+  EngineFlags engine;
+  std::vector<int32_t> tokens;
+  std::vector<uint32_t> positions;  // empty: the last
+  bool json = false;
+};
+Result<void> logits(const LogitsCommand& options);
+
+struct PlanCommand {
+  EngineFlags engine;
+};
+Result<void> plan(const PlanCommand& options);
+
+struct BenchCommand {
+  EngineFlags engine;
+  std::vector<uint32_t> n_prompt = {512};
+  std::vector<uint32_t> n_decode = {128};
+  std::vector<uint32_t> batches = {1};
+  uint32_t n_repetitions = 3;
+  bool json = false;
+};
+Result<void> bench(const BenchCommand& options);
+
+struct BenchLoadCommand {
+  EngineFlags engine;
+  uint32_t n_repetitions = 5;
+  int64_t started_at_ns = 0;  // set in the measured process: when its parent started it
+  bool json = false;
+};
+Result<void> bench_load(const BenchLoadCommand& options);
+
+struct DevicesCommand {
+  bool json = false;
+};
+Result<void> devices(const DevicesCommand& options);
+
+// Opens the model the flags name. invalid_argument for a device that is not there.
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags);
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1);
+
+}  // namespace rocmforge::apps

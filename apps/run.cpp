@@ -1,0 +1,117 @@
+#include <fmt/core.h>
+
+#include <iostream>
+#include <iterator>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "engine/generate.h"
+#include "engine_commands.h"
+#include "model_path.h"
+#include "terminal.h"
+
+namespace rocmforge::apps {
+namespace {
+
+constexpr uint64_t kMaxPromptBytes = 64u << 20;
+
+Result<std::string> read_prompt(const RunCommand& options) {
+  if (options.prompt_file.empty()) return options.prompt;
+  if (options.prompt_file != "-") return read_whole_file(options.prompt_file, kMaxPromptBytes);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+std::string_view reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+  }
+  RF_UNREACHABLE("a FinishReason outside its enum");
+}
+
+std::string stats_line(const Generated& g, const LoadingStats& loading) {
+  return fmt::format(
+      "{} prompt tokens and the first one in {:.3f} s, then {} tokens at {:.1f} tok/s; read {} at {:.2f} GB/s",
+      g.n_prompt_tokens, g.prompt_seconds, g.tokens.empty() ? 0 : g.tokens.size() - 1, g.decode_rate(),
+      format_bytes(loading.read_bytes), loading.gigabytes_per_second());
+}
+
+std::string to_json(const Generated& g, const std::string& text, const LoadingStats& loading) {
+  JsonWriter w;
+  w.begin_object().key("text").value(std::string_view(text)).key("finish_reason").value(reason_name(g.reason));
+  w.key("prompt_tokens").value(g.n_prompt_tokens).key("tokens").begin_array();
+  for (const TokenId id : g.tokens) w.value(id.value);
+  w.end_array();
+  w.key("prompt_seconds").value(g.prompt_seconds).key("tokens_per_second").value(g.decode_rate());
+  w.key("loaded_bytes").value(loading.loaded_bytes).key("read_bytes").value(loading.read_bytes).end_object();
+  return w.take() + "\n";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags) {
+  if (flags.device != "auto" && flags.device != "cpu") {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("device '{}' is not available; there are: cpu (see rocmforge devices)", flags.device)};
+  }
+  return Model::open(TRY(find_model(flags.model)), {.n_threads = flags.n_threads});
+}
+
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {
+  return Session::create(model.plan(),
+                         {.n_context = flags.n_context, .max_outputs = max_outputs, .kv_type = flags.kv_type});
+}
+
+Result<void> run(const RunCommand& options) {
+  TRY(check_options(options.sampling));
+  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
+  Session session = TRY(open_session(*model, options.engine));
+
+  ProgressLine progress;
+  WeightStore& weights = model->plan().weights();
+  weights.on_progress([&](const LoadingStats& s) {
+    progress.update([&] {
+      return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(s.loaded_bytes), format_bytes(s.total_bytes),
+                         s.gigabytes_per_second());
+    });
+  });
+  TRY(model->load(options.engine.load));
+
+  const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
+  const std::string prompt = TRY(read_prompt(options));
+  const std::vector<TokenId> tokens = TRY(tokenizer.encode(prompt, {.parse_special = true, .add_bos = true}));
+
+  std::string text;
+  Result<void> printed;
+  bool progress_ended = false;
+  const auto receive = [&](std::string_view piece) {
+    if (!progress_ended) {
+      weights.on_progress({});
+      progress.clear();
+      progress_ended = true;
+    }
+    if (options.json) {
+      text += piece;
+    } else {
+      printed = print(piece);
+    }
+    return printed.ok();
+  };
+  GenerateOptions generation;
+  generation.sampling = options.sampling;
+  generation.max_tokens = options.n_tokens;
+  generation.ignore_end_of_text = options.ignore_eos;
+  generation.stop = options.stop;
+  const Generated result = TRY(generate(session, tokenizer, tokens, generation, receive));
+  TRY(printed);
+  weights.on_progress({});
+  TRY(print(options.json ? to_json(result, text, weights.loading_stats()) : "\n"));
+  if (options.stats) say(stats_line(result, weights.loading_stats()));
+  return {};
+}
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,55 @@
+#include "engine/generate.h"
+
+#include <fmt/core.h>
+
+#include "tokenizer/stream_decoder.h"
+
+namespace rocmforge {
+
+Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> prompt,
+                           const GenerateOptions& options, const TextReceiver& receive) {
+  TRY(check_options(options.sampling));
+  if (prompt.empty()) return Error{ErrorCode::invalid_argument, "generate: the prompt has no tokens"};
+  if (session.n_past() + prompt.size() > session.n_context()) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("generate: a prompt of {} tokens after {} does not fit the context of {}", prompt.size(),
+                             session.n_past(), session.n_context())};
+  }
+  Generated result;
+  result.n_prompt_tokens = static_cast<uint32_t>(prompt.size());
+  if (options.max_tokens == 0) return result;
+
+  tokenizer::StreamDecoder decoder(tokenizer, {.stop = options.stop, .show_special = options.ignore_end_of_text});
+  const TimePoint start = options.clock();
+  TimePoint first{};
+  std::span<const float> logits = TRY(session.evaluate(prompt));
+  while (true) {
+    const TokenId token =
+        TRY(sample(logits, options.sampling, random_unit(options.sampling.seed, result.tokens.size())));
+    if (result.tokens.empty()) {
+      first = options.clock();
+      result.prompt_seconds = seconds(first - start);
+    }
+    if (!options.ignore_end_of_text && tokenizer.is_end_of_text(token)) {
+      result.reason = FinishReason::stop;
+      break;
+    }
+    result.tokens.push_back(token);
+    const auto output = decoder.push(token);
+    if (!output.text.empty() && !receive(output.text)) {
+      result.reason = FinishReason::cancelled;
+      return result;
+    }
+    if (output.stopped) {
+      result.reason = FinishReason::stop;
+      break;
+    }
+    if (result.tokens.size() == options.max_tokens || session.n_past() == session.n_context()) break;
+    logits = TRY(session.evaluate(std::span(&result.tokens.back(), 1)));
+  }
+  result.decode_seconds = seconds(options.clock() - first);
+  if (const std::string rest = decoder.finish().text; !rest.empty()) receive(rest);
+  return result;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,26 @@
+#include "engine/model.h"
+
+#include "cpu/backend.h"
+
+namespace rocmforge {
+
+Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelOptions& options) {
+  auto file = std::make_shared<gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
+  std::unique_ptr<Model> model(new Model);
+  model->backend_ = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = options.n_threads});
+  model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file), {.n_loaders = options.n_threads}));
+  return model;
+}
+
+Result<const tokenizer::Tokenizer*> Model::tokenizer() {
+  if (!tokenizer_) tokenizer_ = TRY(tokenizer::Tokenizer::load(file().metadata()));
+  return &*tokenizer_;
+}
+
+Result<void> Model::load(LoadMode mode) {
+  if (mode == LoadMode::eager) return plan_->weights().preload_all();
+  for (const Stage& stage : plan_->stages()) plan_->weights().prefetch(stage.weights);
+  return {};
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,49 @@
+#pragma once
+// A model file opened for use: its plan on a backend, and its tokenizer when somebody asks for it.
+//
+// Opening reads the header and plans. Weights come with the first pass (lazy) or before it (eager); the answers are the
+// same bits either way.
+//
+// Threads: one pass at a time; see weights/weight_store.h for what may run beside it.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "plan/execution_plan.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+enum class LoadMode : uint8_t { lazy, eager };
+
+struct ModelOptions {
+  size_t n_threads = 0;  // that compute and that read; 0: one per core
+  const FileCalls* calls = nullptr;
+};
+
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> open(const std::string& path, const ModelOptions& options = {});
+
+  const gguf::GgufFile& file() const { return plan_->file(); }
+  const ExecutionPlan& plan() const { return *plan_; }
+  Backend& backend() const { return *backend_; }
+
+  // Read on the first call.
+  Result<const tokenizer::Tokenizer*> tokenizer();
+
+  // eager: blocks until every weight is resident. lazy: asks for them in the order of use and returns, so that they are
+  // on their way while the prompt is being prepared.
+  Result<void> load(LoadMode mode);
+
+ private:
+  Model() = default;
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<ExecutionPlan> plan_;
+  std::optional<tokenizer::Tokenizer> tokenizer_;
+};
+
+}  // namespace rocmforge

@@ -81,6 +81,16 @@ CommandLine::CommandLine() {
     app->add_flag("--tensors", o->tensors, "List every tensor");
   }
   {
+    auto [app, o] = add<QuantizeCommand>("quantize", "Write a model with its weights in another type", quantize);
+    app->add_option("IN", o->in, "A GGUF file, or the first of a split model")->required();
+    app->add_option("OUT", o->out, "The file to write")->required();
+    app->add_option("TYPE", o->type, "One of: " + list_of(gguf::all_mixes()))->required()->check(mix_name());
+    app->add_flag("--pure", o->pure, "The type itself for every weight, without the mix's exceptions");
+    app->add_flag("--allow-requantize", o->allow_requantize, "Accept weights that are quantized already");
+    app->add_flag("--json", o->json, "Report as JSON");
+    app->add_option("-t,--threads", o->n_threads, "Threads (default: one per core)")->check(CLI::Range(1, 1024));
+  }
+  {
     auto [app, o] = add<SynthCommand>("synth", "Write a model of a real shape with random weights", synth);
     app->add_option("SHAPE", o->shape, "One of: " + list_of(gguf::all_shapes()))->required()->check(shape_name());
     app->add_option("TYPE", o->type, "One of: " + list_of(gguf::all_mixes()))->required()->check(mix_name());

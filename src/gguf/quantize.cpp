@@ -20,6 +20,8 @@ constexpr uint64_t kPieceElements = uint64_t{1} << 22;  // read, encoded and wri
 constexpr uint64_t kShareElements = uint64_t{1} << 16;  // decoded and compared by one thread at once
 constexpr uint64_t kCopyBytes = uint64_t{4} << 20;
 
+constexpr float kSurelyInRange = 60'000;  // every format has room for this: scales are f16 at the least
+
 // A number of the model's; of a list with one per layer, the first.
 uint32_t number_or(const Metadata& metadata, const std::string& key, uint32_t fallback) {
   const Value* value = metadata.find(key);
@@ -96,15 +98,11 @@ class Converter {
   // Calls done(n) after each piece of n weights.
   template <class Done>
   Result<void> convert(const TensorInfo& tensor, DType type, Done&& done) {
-    const uint64_t row = std::min(tensor.dims[0], kPieceElements);
-    const uint64_t piece = kPieceElements / row * row;
     for (uint64_t at = 0; at < tensor.n_elements;) {
-      const uint64_t n = std::min(piece, tensor.n_elements - at);
+      const uint64_t n = std::min(kPieceElements, tensor.n_elements - at);
       TRY(read_piece(tensor, at, n));
       encoded_.resize(bytes_of(type, n));
-      if (auto good = encode(encoded_, type, weights_, n % row == 0 ? row : n, pool_); !good.ok()) {
-        return about(tensor, good.error().code, good.error().message);
-      }
+      TRY(encode(encoded_, type, weights_, n, pool_));  // blocks know no rows
       TRY(compare_piece(tensor, type, at));
       TRY(to_.write(encoded_));
       at += n;
@@ -119,7 +117,7 @@ class Converter {
   struct Share {
     double sum_squares = 0;
     double sum_differences = 0;
-    std::optional<uint64_t> not_finite;  // the first such weight
+    std::optional<uint64_t> bad;  // the first weight that cannot be converted
   };
 
   // Calls work(share, first, n) for every share of the piece, on all threads.
@@ -133,11 +131,11 @@ class Converter {
     });
   }
 
-  Result<void> check_finite(const TensorInfo& tensor, uint64_t at, const char* when) const {
+  Result<void> check_shares(const TensorInfo& tensor, uint64_t at, std::string_view fault) const {
     for (const Share& share : shares_) {
-      if (share.not_finite) {
+      if (share.bad) {
         return about(tensor, ErrorCode::out_of_range,
-                     fmt::format("weight {} is not finite{}", at + *share.not_finite, when));
+                     fmt::format("weight {} is {}: {}", at + *share.bad, weights_[*share.bad], fault));
       }
     }
     return {};
@@ -153,29 +151,35 @@ class Converter {
       decode(to, tensor.dtype,
              std::span<const std::byte>(raw_).subspan(bytes_of(tensor.dtype, first), bytes_of(tensor.dtype, n_share)));
       const auto bad = std::ranges::find_if_not(to, [](float w) { return std::isfinite(w); });
-      if (bad != to.end()) share.not_finite = first + static_cast<uint64_t>(bad - to.begin());
+      if (bad != to.end()) share.bad = first + static_cast<uint64_t>(bad - to.begin());
     });
-    return check_finite(tensor, at, "");
+    return check_shares(tensor, at, "only finite weights can be converted");
   }
 
-  // Decodes what was encoded: a weight beyond a format's range would otherwise go unseen until a model talks nonsense.
+  // Decodes what was encoded and adds up the error. Encoders saturate: a weight beyond a format's range would go unseen
+  // until a model talks nonsense, so the largest must still be large.
   Result<void> compare_piece(const TensorInfo& tensor, DType type, uint64_t at) {
     for_shares([&](Share& share, uint64_t first, uint64_t n_share) {
       std::vector<float> back(n_share);
       decode(back, type, std::span<const std::byte>(encoded_).subspan(bytes_of(type, first), bytes_of(type, n_share)));
+      uint64_t largest = 0;
+      float largest_back = 0;
       for (uint64_t i = 0; i < n_share; i++) {
-        const double weight = weights_[first + i];
-        const double difference = back[i] - weight;
-        share.sum_squares += weight * weight;
+        const float weight = weights_[first + i];
+        const double difference = double{back[i]} - weight;
+        share.sum_squares += double{weight} * weight;
         share.sum_differences += difference * difference;
-        if (!std::isfinite(back[i]) && !share.not_finite) share.not_finite = first + i;
+        if (std::abs(weight) > std::abs(weights_[first + largest])) largest = i;
+        largest_back = std::max(largest_back, std::abs(back[i]));
       }
+      const float size = std::abs(weights_[first + largest]);
+      if (size > kSurelyInRange && largest_back < size / 2) share.bad = first + largest;
     });
     for (const Share& share : shares_) {
       sum_squares_ += share.sum_squares;
       sum_differences_ += share.sum_differences;
     }
-    return check_finite(tensor, at, " once encoded");
+    return check_shares(tensor, at, fmt::format("beyond the range of {}", dtype_info(type).name));
   }
 
   const GgufFile& from_;

@@ -35,7 +35,7 @@ struct QuantizeReport {
 // Splits are read as one model and written as one file. Everything that is not a weight to convert, metadata included,
 // is copied; general.file_type and general.quantization_version are set.
 // Errors: those of the reader and writer; unsupported when the mix has no encoder, when a weight is quantized already,
-// or when its type holds no weights; out_of_range when a weight is not finite, or not once encoded.
+// or when its type holds no weights; out_of_range when a weight is not finite or beyond what the type can hold.
 Result<QuantizeReport> quantize_file(const std::string& from, const std::string& to, const Mix& mix,
                                      const QuantizeOptions& options = {},
                                      const std::function<void(const QuantizeProgress&)>& progress = {});

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <iterator>
 #include <limits>
 
 #include "base/checked.h"
@@ -72,7 +71,7 @@ std::string quoted(std::string_view text) {
       out += text.substr(at, step.n_bytes);
     } else {
       for (const char byte : text.substr(at, step.n_bytes)) {
-        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(byte));
+        out += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
       }
     }
     at += step.n_bytes;

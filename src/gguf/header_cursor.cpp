@@ -47,7 +47,9 @@ Error HeaderCursor::fail(ErrorCode code, const char* field, uint64_t at, std::st
 
 std::shared_ptr<const std::vector<std::byte>> HeaderCursor::finish() {
   buffer_.resize(at_);
-  buffer_.shrink_to_fit();
+  // A small header gives back the piece it came in. A large one is not worth another copy: past its end lie at most a
+  // piece and pages that were never touched.
+  if (at_ < kPieceBytes) buffer_.shrink_to_fit();
   return std::make_shared<const std::vector<std::byte>>(std::move(buffer_));
 }
 

@@ -83,7 +83,6 @@ TEST(Mutation, EveryTruncationOfTheHeaderIsRefused) {
 }
 
 TEST(Mutation, EveryTruncationOfTheDataIsRefused) {
-  Tally tally;
   for (const auto& [name, raw] : testing::seed_files()) {
     const std::string whole = raw.file();
     uint64_t n_last = 0;  // where the last tensor's data ends

@@ -1,9 +1,191 @@
 #include "cpu/isa/choose.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "base/log.h"
+#include "tensor/codec.h"
+#include "tensor/packed.h"
+
 namespace rocmforge::cpu {
+namespace {
+
+bool has_avx2() {
+#if defined(__x86_64__)
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
+  constexpr uint32_t kNeeded = bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C;
+  if ((c & kNeeded) != kNeeded) return false;
+  uint32_t saved = 0, unused = 0;  // the registers that the system saves when it switches threads
+  __asm__("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
+  constexpr uint32_t kSseAndAvx = 6;
+  if ((saved & kSseAndAvx) != kSseAndAvx) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX2) != 0;
+#else
+  return false;
+#endif
+}
+
+// A small generator: the self-test must be the same everywhere.
+struct Random {
+  uint64_t state = 1;
+  uint32_t next() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state >> 32);
+  }
+};
+
+bool is_close(float got, double expected, double magnitude) {
+  return std::abs(got - expected) <= 1e-5 * magnitude + 1e-30;
+}
+
+// Random blocks whose weights are of moderate size; bit patterns with wild scales are drawn again.
+std::vector<std::byte> random_rows(Random& random, DType dtype, size_t n_blocks) {
+  const DTypeInfo& info = dtype_info(dtype);
+  std::vector<std::byte> rows;
+  std::vector<std::byte> block(info.block_bytes);
+  std::vector<float> values(info.block_elements);
+  while (rows.size() < n_blocks * info.block_bytes) {
+    for (std::byte& byte : block) byte = static_cast<std::byte>(random.next());
+    decode(values, dtype, block);
+    const auto is_moderate = [](float x) { return std::abs(x) < 1e3f; };
+    const auto is_visible = [](float x) { return std::abs(x) > 1e-3f; };
+    if (!std::ranges::all_of(values, is_moderate) || std::ranges::none_of(values, is_visible)) continue;
+    rows.insert(rows.end(), block.begin(), block.end());
+  }
+  return rows;
+}
+
+// One unit of eight rows, two blocks long, times a few tokens whose activations are exact in eight bits.
+bool packed_format_works(const Kernels& kernels, const PackedFormat& format, Random& random) {
+  const auto dtype = static_cast<DType>(format.dtype);
+  const DTypeInfo& info = dtype_info(dtype);
+  constexpr size_t kGroups = 2, kTokens = 5;
+  const size_t n = kGroups * info.block_elements;
+  const std::vector<std::byte> rows = random_rows(random, dtype, kPackedRows * kGroups);
+  std::vector<std::byte> unit(rows.size());
+  format.pack(unit.data(), rows.data(), kGroups);
+
+  std::vector<float> activations(kTokens * n), products(kTokens * kPackedRows);
+  for (size_t i = 0; i < activations.size(); i++) {
+    activations[i] = i % kQuantElements == 7 ? 127.0f : static_cast<float>(random.next() % 255) - 127.0f;
+  }
+  std::vector<QuantBlock> blocks(activations.size() / kQuantElements);
+  kernels.quantize(blocks.data(), activations.data(), blocks.size());
+  const QuantBlock* in[kTokens];
+  float* out[kTokens];
+  for (size_t t = 0; t < kTokens; t++) {
+    in[t] = blocks.data() + t * n / kQuantElements;
+    out[t] = products.data() + t * kPackedRows;
+  }
+  format.matmul({unit.data(), 1, kGroups}, {in, out, kTokens, 0});
+
+  std::vector<float> weights(n);
+  for (size_t r = 0; r < kPackedRows; r++) {
+    decode(weights, dtype, std::span(rows).subspan(r * kGroups * info.block_bytes, kGroups * info.block_bytes));
+    for (size_t t = 0; t < kTokens; t++) {
+      double expected = 0, magnitude = 0;
+      for (size_t i = 0; i < n; i++) {
+        const double product = double{weights[i]} * activations[t * n + i];
+        expected += product;
+        magnitude += std::abs(product);
+      }
+      if (!is_close(out[t][r], expected, magnitude)) return false;
+    }
+  }
+  return true;
+}
+
+// A row of each function against the scalar one.
+bool floats_work(const Kernels& kernels, Random& random) {
+  const Kernels& reference = scalar_kernels();
+  constexpr size_t n = 43;  // whole registers and a rest
+  float a[n], b[n], ours[n], theirs[n];
+  for (size_t i = 0; i < n; i++) {
+    a[i] = static_cast<float>(static_cast<int32_t>(random.next())) * 0x1p-29f;
+    b[i] = static_cast<float>(static_cast<int32_t>(random.next())) * 0x1p-29f;
+  }
+  const auto equal = [&] {
+    return std::equal(ours, ours + n, theirs, [](float x, float y) { return is_close(x, y, 1 + std::abs(y)); });
+  };
+  const auto same = [&](auto&& run) { return run(kernels, ours), run(reference, theirs), equal(); };
+  const float* in[] = {b};
+  const float keep = 0.5f;
+  uint16_t halves[n];
+  scalar_kernels().to_f16(halves, a, n);
+  const auto product = [&](FloatMatmul matmul, const void* row, float* to) {
+    float* out[] = {to};
+    std::fill_n(to, n, 0.0f);
+    matmul({row, 0, 1, n}, {in, out, 1, 0});
+  };
+  const auto sum = [&](WeightedSum weighted_sum, const void* row, float* to) {
+    float* out[] = {to};
+    std::copy_n(b, n, to);
+    weighted_sum({row, 0, 1, n}, {in, out, 1, 0}, &keep);
+  };
+  return same([&](const Kernels& k, float* to) { product(k.matmul_f32, a, to); }) &&
+         same([&](const Kernels& k, float* to) { product(k.matmul_f16, halves, to); }) &&
+         same([&](const Kernels& k, float* to) { product(k.matmul_bf16, halves, to); }) &&
+         same([&](const Kernels& k, float* to) { sum(k.weighted_sum_f32, a, to); }) &&
+         same([&](const Kernels& k, float* to) { sum(k.weighted_sum_f16, halves, to); }) &&
+         same([&](const Kernels& k, float* to) { k.rms_norm(to, a, b, n, 1e-5f); }) &&
+         same([&](const Kernels& k, float* to) { k.layer_norm(to, a, b, b, n, 1e-5f); }) &&
+         same([&](const Kernels& k, float* to) { std::copy_n(b, n, to), k.add(to, a, n); }) &&
+         same([&](const Kernels& k, float* to) { k.silu_multiply(to, a, b, n); }) &&
+         same([&](const Kernels& k, float* to) { k.gelu_multiply(to, a, b, n); }) &&
+         same(
+             [&](const Kernels& k, float* to) { std::copy_n(a, n, to), k.exponentials(to, n, 0.5f, k.largest(a, n)); });
+}
+
+}  // namespace
+
+std::span<const Kernels* const> available_kernels() {
+  static const std::vector<const Kernels*> tables = [] {
+    std::vector<const Kernels*> found = {&scalar_kernels()};
+#if defined(__x86_64__)
+    if (has_avx2()) found.push_back(&avx2_kernels());
+#endif
+    return found;
+  }();
+  return tables;
+}
+
+bool passes_self_test(const Kernels& kernels) {
+  Random random;
+  if (!floats_work(kernels, random)) return false;
+  for (size_t i = 0; i < kernels.n_packed; i++) {
+    if (!packed_format_works(kernels, kernels.packed[i], random)) return false;
+  }
+  return true;
+}
+
+const Kernels& choose_kernels(const char* wanted) {
+  auto tables = available_kernels();
+  if (wanted != nullptr && *wanted != '\0') {
+    const auto found =
+        std::ranges::find_if(tables, [&](const Kernels* k) { return std::string_view(wanted) == k->name; });
+    if (found != tables.end()) {
+      tables = tables.first(static_cast<size_t>(found - tables.begin()) + 1);
+    } else {
+      log(LogLevel::warn, "cpu: ROCMFORGE_CPU={} is unknown or not available here; using {}", wanted,
+          tables.back()->name);
+    }
+  }
+  for (; tables.size() > 1; tables = tables.first(tables.size() - 1)) {
+    if (passes_self_test(*tables.back())) break;
+    log(LogLevel::warn, "cpu: the {} kernels failed their self-test and are not used", tables.back()->name);
+  }
+  return *tables.back();
+}
 
 const Kernels& choose_kernels() {
-  return scalar_kernels();
+  return choose_kernels(std::getenv("ROCMFORGE_CPU"));
 }
 
 }  // namespace rocmforge::cpu

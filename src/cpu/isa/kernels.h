@@ -97,5 +97,8 @@ struct Kernels {
 };
 
 const Kernels& scalar_kernels();
+#if defined(__x86_64__)
+const Kernels& avx2_kernels();  // REQUIRES, to be used: AVX2, FMA and F16C
+#endif
 
 }  // namespace rocmforge::cpu

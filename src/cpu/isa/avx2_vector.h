@@ -1,0 +1,41 @@
+#pragma once
+// Small words of AVX2 that the files of this instruction set share. Only they may include it: everything here is
+// static, because it is compiled for instructions that the rest of the program must not use (see kernels.h).
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rocmforge::cpu {
+namespace {
+
+[[gnu::always_inline]] inline __m256i load_bytes(const void* at) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(at));
+}
+
+[[gnu::always_inline]] inline __m128i load_16_bytes(const void* at) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(at));
+}
+
+// Four bytes, repeated in every lane.
+[[gnu::always_inline]] inline __m256i repeat_word(const void* at) {
+  int32_t word;
+  __builtin_memcpy(&word, at, sizeof word);
+  return _mm256_set1_epi32(word);
+}
+
+// (l0 + l4) + (l2 + l6) + ((l1 + l5) + (l3 + l7)): the tree of the contract.
+[[gnu::always_inline]] inline float sum_of(__m256 lanes) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// All ones in the first n lanes. REQUIRES: n <= 8
+[[gnu::always_inline]] inline __m256i first_lanes(size_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+}  // namespace
+}  // namespace rocmforge::cpu

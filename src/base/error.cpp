@@ -71,6 +71,8 @@ std::string_view error_name(ErrorCode code) {
     RF_NAME(tokenizer_special);
     RF_NAME(tokenizer_pattern);
     RF_NAME(tokenizer_input);
+    RF_NAME(device_unavailable);
+    RF_NAME(device_failed);
     RF_NAME(template_syntax);
     RF_NAME(template_runtime);
     RF_NAME(template_raised);

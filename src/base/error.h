@@ -86,6 +86,10 @@ enum class ErrorCode : uint16_t {
   tokenizer_pattern,     // a pre-tokenizer pattern failed or hit its limit
   tokenizer_input,       // an id or text that cannot be converted
 
+  // gpu
+  device_unavailable,  // no such device, no driver, or one that is too old
+  device_failed,       // the driver reported a failure
+
   // templates
   template_syntax,
   template_runtime,

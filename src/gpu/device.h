@@ -1,0 +1,132 @@
+#pragma once
+// A GPU as the rest of this room sees it: the module's functions (gpu/api.h) with owners and error values.
+//
+// Threads: as gpu/api.h says. The device outlives everything made from it.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "gpu/api.h"
+
+namespace rocmforge::gpu {
+
+class Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(const GpuApi& api, uint32_t index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  uint32_t wave() const { return wave_; }  // lanes
+  uint64_t memory_bytes() const { return memory_bytes_; }
+  Result<uint64_t> free_bytes() const;
+
+  const GpuApi& api() const { return *api_; }
+  GpuDevice* handle() const { return handle_; }
+
+  // The error of a call that did not give ok.
+  Result<void> check(GpuStatus status, const char* doing) const;
+
+  // A kernel by its file and name (gpu/kernels).
+  Result<GpuKernel*> find(const char* file, const char* name) const;
+
+ private:
+  Device(const GpuApi& api, GpuDevice* handle) : api_(&api), handle_(handle) {}
+  Result<void> ask_target();
+
+  const GpuApi* api_;
+  GpuDevice* handle_;
+  std::string name_;
+  uint32_t wave_ = 0;
+  uint64_t memory_bytes_ = 0;
+};
+
+// Memory of the device, or pinned memory of the host.
+class Memory {
+ public:
+  enum class Kind : uint8_t { device, pinned };
+  Memory() = default;
+  static Result<Memory> allocate(const Device& device, Kind kind, size_t n_bytes);
+  ~Memory() { reset(); }
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return n_bytes_; }
+  void reset();
+
+ private:
+  const Device* device_ = nullptr;
+  Kind kind_ = Kind::device;
+  std::byte* data_ = nullptr;
+  size_t n_bytes_ = 0;
+};
+
+class Event {
+ public:
+  Event() = default;
+  static Result<Event> make(const Device& device);
+  ~Event();
+  Event(Event&& other) noexcept { *this = std::move(other); }
+  Event& operator=(Event&& other) noexcept;
+
+  Result<void> finish() const;  // waits on the host
+  GpuEvent* handle() const { return handle_; }
+
+ private:
+  const Device* device_ = nullptr;
+  GpuEvent* handle_ = nullptr;
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Device& device, GpuGraph* handle) : device_(&device), handle_(handle) {}
+  ~Graph();
+  Graph(Graph&& other) noexcept { *this = std::move(other); }
+  Graph& operator=(Graph&& other) noexcept;
+  GpuGraph* handle() const { return handle_; }
+
+ private:
+  const Device* device_ = nullptr;
+  GpuGraph* handle_ = nullptr;
+};
+
+// Work in order. Host memory in copies is pinned and stays until the stream has passed.
+class Stream {
+ public:
+  Stream() = default;
+  static Result<Stream> make(const Device& device);
+  ~Stream();
+  Stream(Stream&& other) noexcept { *this = std::move(other); }
+  Stream& operator=(Stream&& other) noexcept;
+
+  Result<void> finish() const;  // waits on the host
+  Result<void> record(const Event& event) const;
+  Result<void> wait(const Event& event) const;
+  Result<void> copy(void* to, const void* from, size_t n_bytes, CopyKind kind) const;
+  Result<void> fill(void* to, uint8_t byte, size_t n_bytes) const;
+
+  template <class Args>
+  Result<void> launch(GpuKernel* kernel, Grid grid, uint32_t n_threads, const Args& args) const {
+    return launch_bytes(kernel, grid, n_threads, &args, sizeof args);
+  }
+
+  Result<void> begin_capture() const;
+  Result<Graph> end_capture() const;
+  Result<void> launch(const Graph& graph) const;
+
+ private:
+  Result<void> launch_bytes(GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args, size_t n_bytes) const;
+
+  const Device* device_ = nullptr;
+  GpuStream* handle_ = nullptr;
+};
+
+}  // namespace rocmforge::gpu

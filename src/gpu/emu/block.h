@@ -1,0 +1,72 @@
+#pragma once
+// Runs the threads of a block on one CPU core: a fiber each, switched at barriers and wave operations. For tests, not
+// for speed (some 5 to 10 million GPU threads a second and core).
+//
+// A wave runs lane by lane up to its next operation, then the next wave; order() turns lanes, waves and blocks around,
+// which shows a missing barrier as a different result. Fails with a message: lanes of a wave or threads of a
+// block at different operations, a barrier that some threads never reach, a shuffle from a lane that takes no part.
+// Shared memory is filled with NaNs before each block and ends at a page that cannot be touched.
+//
+// What is not emulated: blocks that wait for each other, memory ordering, time.
+//
+// Threads: one block per operating system thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "gpu/api.h"
+
+namespace rocmforge::gpu::emu {
+
+inline constexpr uint32_t kMaxThreads = 1024;
+inline constexpr size_t kSharedBytes = 64 << 10;  // what every device we aim for has
+inline constexpr uint32_t kMaxWave = 64;
+
+enum class Order : uint8_t { forward, reverse };
+
+using KernelBody = void (*)(const void* args);
+
+// What a running thread sees of itself and its wave.
+struct Context {
+  uint32_t thread = 0;
+  Grid block;
+};
+extern thread_local Context* current __attribute__((tls_model("initial-exec")));
+
+// Ends the process: a kernel broke a rule of the language. `line`: of the kernel's source, 0 when unknown.
+[[noreturn]] void fail(const char* fact, int line = 0);
+
+// For the kernel language. All lanes of a wave take part in a wave operation.
+void wait_for_block(int line);
+void* shared_memory(size_t n_bytes);
+uint64_t ballot(bool p, int line);
+// Publishes 64 bytes of each lane and gives the whole wave's, by lane; valid until the wave's next-but-one operation.
+const std::byte* exchange_bytes(const void* mine, size_t n_bytes, int line);
+inline constexpr size_t kExchangeBytes = 64;
+bool takes_part(uint32_t lane);  // in the wave operation that just ended
+
+template <class T>
+T exchange(T mine, uint32_t from, int line) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kExchangeBytes);
+  const std::byte* all = exchange_bytes(&mine, sizeof mine, line);
+  if (!takes_part(from)) fail("a shuffle from a lane that takes no part", line);
+  T out;
+  std::memcpy(&out, all + from * kExchangeBytes, sizeof out);
+  return out;
+}
+
+struct Launch {
+  KernelBody body;
+  const void* args;
+  Grid grid;
+  uint32_t n_threads;
+  uint32_t wave;
+  Order order = Order::forward;
+};
+
+// Runs all blocks of a launch; on several cores when there are many.
+void run(const Launch& launch);
+
+}  // namespace rocmforge::gpu::emu

@@ -1,0 +1,297 @@
+#include "gpu/emu/device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "gpu/emu/guarded.h"
+
+namespace rocmforge::gpu {
+
+// One entry of a stream.
+struct EmuWork {
+  std::function<void()> run;      // empty: a wait
+  GpuStream* wait_for = nullptr;  // until that stream has done
+  uint64_t until = 0;             // so many entries
+};
+
+struct GpuStream {
+  std::deque<EmuWork> queue;
+  uint64_t n_put = 0;
+  uint64_t n_done = 0;
+  bool capturing = false;
+  std::vector<std::function<void()>> captured;
+};
+
+struct GpuEvent {
+  GpuStream* stream = nullptr;  // null: never recorded
+  uint64_t at = 0;
+};
+
+struct GpuGraph {
+  std::vector<std::function<void()>> work;
+};
+
+struct GpuDevice {
+  emu::Variant variant;
+  std::mutex mutex;  // guards everything; held while work is done
+  std::map<void*, std::pair<emu::Guarded, size_t>> memory;
+  uint64_t used_bytes = 0;
+  std::list<GpuStream> streams;
+};
+
+namespace emu {
+namespace {
+
+thread_local std::string last_failure;
+
+GpuStatus failure(GpuStatus status, std::string text) {
+  last_failure = std::move(text);
+  return status;
+}
+
+// Counts a call that may fail, and says whether it is the one that was told to.
+bool told_to_fail() {
+  const uint64_t number = ++controls().n_calls;
+  if (number != controls().fail_at) return false;
+  last_failure = "told to fail";
+  return true;
+}
+
+void do_until(GpuStream& stream, uint64_t until) {
+  while (stream.n_done < until) {
+    const EmuWork work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    if (work.wait_for != nullptr) do_until(*work.wait_for, work.until);
+    if (work.run) work.run();
+    stream.n_done++;
+  }
+}
+
+GpuStatus put(GpuDevice* device, GpuStream* stream, EmuWork work) {
+  if (told_to_fail()) return GpuStatus::failed;
+  const std::lock_guard lock(device->mutex);
+  if (stream->capturing) {
+    if (work.wait_for != nullptr) return failure(GpuStatus::failed, "a wait inside a capture");
+    stream->captured.push_back(std::move(work.run));
+    return GpuStatus::ok;
+  }
+  stream->queue.push_back(std::move(work));
+  stream->n_put++;
+  if (controls().immediate) do_until(*stream, stream->n_put);
+  return GpuStatus::ok;
+}
+
+const char* last_error() {
+  return last_failure.c_str();
+}
+
+GpuStatus count(uint32_t* n_devices) {
+  *n_devices = kNumDevices;
+  return GpuStatus::ok;
+}
+
+GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
+  if (index >= kNumDevices) return failure(GpuStatus::unavailable, "no such device");
+  static constexpr const char* kNames[] = {"", "mma", "gfx11", "gfx12", "mfma", "none"};
+  std::snprintf(out->name, sizeof out->name, "emulation, wave %u, %s", kDevices[index].wave,
+                kNames[static_cast<int>(kDevices[index].fragment)]);
+  out->memory_bytes = controls().memory_bytes;
+  return GpuStatus::ok;
+}
+
+GpuStatus open(uint32_t index, GpuDevice** out) {
+  if (told_to_fail()) return GpuStatus::failed;
+  if (index >= kNumDevices) return failure(GpuStatus::unavailable, "no such device");
+  *out = new GpuDevice{};
+  (*out)->variant = kDevices[index];
+  return GpuStatus::ok;
+}
+
+void close(GpuDevice* device) {
+  CHECK(device->memory.empty() && device->streams.empty());
+  delete device;
+}
+
+GpuStatus memory(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  const std::lock_guard lock(device->mutex);
+  *total_bytes = controls().memory_bytes;
+  *free_bytes = *total_bytes - std::min(*total_bytes, device->used_bytes);
+  return GpuStatus::ok;
+}
+
+GpuStatus allocate_as(GpuDevice* device, size_t n_bytes, void** out, bool on_device) {
+  if (told_to_fail()) return GpuStatus::out_of_memory;
+  const std::lock_guard lock(device->mutex);
+  if (on_device && device->used_bytes + n_bytes > controls().memory_bytes) {
+    return failure(GpuStatus::out_of_memory, "out of memory");
+  }
+  Guarded memory_of(n_bytes);
+  std::fill(memory_of.begin(), memory_of.end(), std::byte{0xFF});  // NaN as f32, f16 and bf16
+  const int64_t held = memory_of.end() - memory_of.begin();
+  *out = memory_of.begin();
+  device->memory.emplace(*out, std::pair(std::move(memory_of), on_device ? n_bytes : 0));
+  if (on_device) device->used_bytes += n_bytes;
+  controls().n_allocations++;
+  controls().held_bytes += held;
+  return GpuStatus::ok;
+}
+
+GpuStatus allocate(GpuDevice* device, size_t n_bytes, void** out) {
+  return allocate_as(device, n_bytes, out, true);
+}
+
+GpuStatus allocate_host(GpuDevice* device, size_t n_bytes, void** out) {
+  return allocate_as(device, (n_bytes + 4095) / 4096 * 4096, out, false);
+}
+
+GpuStatus release(GpuDevice* device, void* address) {
+  const std::lock_guard lock(device->mutex);
+  for (GpuStream& stream : device->streams) do_until(stream, stream.n_put);
+  const auto at = device->memory.find(address);
+  CHECK(at != device->memory.end());
+  device->used_bytes -= at->second.second;
+  controls().held_bytes -= at->second.first.end() - at->second.first.begin();
+  device->memory.erase(at);
+  return GpuStatus::ok;
+}
+
+GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
+  if (told_to_fail()) return GpuStatus::failed;
+  const std::lock_guard lock(device->mutex);
+  *out = &device->streams.emplace_back();
+  return GpuStatus::ok;
+}
+
+void drop_stream(GpuDevice* device, GpuStream* stream) {
+  const std::lock_guard lock(device->mutex);
+  // Others may wait for what this one was to do.
+  for (GpuStream& s : device->streams) do_until(s, s.n_put);
+  device->streams.remove_if([&](const GpuStream& s) { return &s == stream; });
+}
+
+GpuStatus finish_stream(GpuDevice* device, GpuStream* stream) {
+  if (told_to_fail()) return GpuStatus::failed;
+  const std::lock_guard lock(device->mutex);
+  do_until(*stream, stream->n_put);
+  return GpuStatus::ok;
+}
+
+GpuStatus make_event(GpuDevice*, GpuEvent** out) {
+  if (told_to_fail()) return GpuStatus::failed;
+  *out = new GpuEvent{};
+  return GpuStatus::ok;
+}
+
+void drop_event(GpuDevice*, GpuEvent* event) {
+  delete event;
+}
+
+GpuStatus record(GpuDevice* device, GpuEvent* event, GpuStream* stream) {
+  if (told_to_fail()) return GpuStatus::failed;
+  const std::lock_guard lock(device->mutex);
+  *event = {stream, stream->n_put};
+  return GpuStatus::ok;
+}
+
+GpuStatus wait(GpuDevice* device, GpuStream* stream, GpuEvent* event) {
+  GpuEvent seen;
+  {
+    const std::lock_guard lock(device->mutex);
+    seen = *event;
+  }
+  if (seen.stream == nullptr || seen.stream == stream) return GpuStatus::ok;
+  return put(device, stream, {nullptr, seen.stream, seen.at});
+}
+
+GpuStatus finish_event(GpuDevice* device, GpuEvent* event) {
+  if (told_to_fail()) return GpuStatus::failed;
+  const std::lock_guard lock(device->mutex);
+  if (event->stream != nullptr) do_until(*event->stream, event->at);
+  return GpuStatus::ok;
+}
+
+GpuStatus copy(GpuDevice* device, void* to, const void* from, size_t n_bytes, CopyKind, GpuStream* stream) {
+  return put(device, stream, {[=] { std::memcpy(to, from, n_bytes); }});
+}
+
+GpuStatus fill(GpuDevice* device, void* to, uint8_t byte, size_t n_bytes, GpuStream* stream) {
+  return put(device, stream, {[=] { std::memset(to, byte, n_bytes); }});
+}
+
+GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel** out) {
+  const KernelEntry* entry = find_kernel(file, name, device->variant);
+  if (entry == nullptr) return failure(GpuStatus::not_found, std::string("no kernel ") + file + "/" + name);
+  *out = reinterpret_cast<GpuKernel*>(const_cast<KernelEntry*>(entry));
+  return GpuStatus::ok;
+}
+
+GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args,
+                 size_t args_bytes, GpuStream* stream) {
+  const auto* entry = reinterpret_cast<const KernelEntry*>(kernel);
+  if (n_threads != entry->n_threads || args_bytes != entry->args_bytes) {
+    return failure(GpuStatus::failed, "launched with other threads or arguments than it was written for");
+  }
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
+    return failure(GpuStatus::failed, "a grid outside what devices take");
+  }
+  controls().n_launches++;
+  // Arguments are taken now, as a device does.
+  std::vector<uint64_t> taken((args_bytes + 7) / 8);
+  std::memcpy(taken.data(), args, args_bytes);
+  const uint32_t wave = device->variant.wave;
+  return put(device, stream, {[=] { run({entry->body, taken.data(), grid, n_threads, wave, controls().order}); }});
+}
+
+GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {
+  const std::lock_guard lock(device->mutex);
+  stream->capturing = true;
+  stream->captured.clear();
+  return GpuStatus::ok;
+}
+
+GpuStatus end_capture(GpuDevice* device, GpuStream* stream, GpuGraph** out) {
+  const std::lock_guard lock(device->mutex);
+  stream->capturing = false;
+  *out = new GpuGraph{std::move(stream->captured)};
+  return GpuStatus::ok;
+}
+
+GpuStatus launch_graph(GpuDevice* device, GpuGraph* graph, GpuStream* stream) {
+  return put(device, stream, {[work = graph->work] {
+               for (const auto& step : work) step();
+             }});
+}
+
+void drop_graph(GpuDevice*, GpuGraph* graph) {
+  delete graph;
+}
+
+}  // namespace
+
+Controls& controls() {
+  static Controls all;
+  return all;
+}
+
+const GpuApi& api() {
+  static constexpr GpuApi kApi = {
+      kApiVersion,   "emu",      last_error, count,         info,        open,         close,
+      memory,        allocate,   release,    allocate_host, release,     make_stream,  drop_stream,
+      finish_stream, make_event, drop_event, record,        wait,        finish_event, copy,
+      fill,          find,       launch,     begin_capture, end_capture, launch_graph, drop_graph,
+  };
+  return kApi;
+}
+
+}  // namespace emu
+}  // namespace rocmforge::gpu

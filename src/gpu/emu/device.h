@@ -1,0 +1,43 @@
+#pragma once
+// A device that is not there: memory, streams, events and graphs, as a table of functions like those of the real ones.
+//
+// Work on a stream is done as late as the rules allow: only when somebody waits for it, or for an event behind it. A
+// wait that was forgotten therefore shows: the reader finds memory that was not written yet (new memory is NaNs), the
+// copy finds a buffer that was filled again too early.
+//
+// Devices, by index:  0  wave 32, mma     1  wave 64, mfma     2  wave 32, gfx11     3  wave 32, gfx12     4  wave 32,
+// none
+//
+// Threads: as gpu/api.h says.
+
+#include <atomic>
+#include <cstdint>
+
+#include "gpu/api.h"
+#include "gpu/emu/block.h"
+#include "gpu/emu/registry.h"
+
+namespace rocmforge::gpu::emu {
+
+inline constexpr Variant kDevices[] = {
+    {32, FragmentKind::mma},   {64, FragmentKind::mfma}, {32, FragmentKind::gfx11},
+    {32, FragmentKind::gfx12}, {32, FragmentKind::none},
+};
+inline constexpr uint32_t kNumDevices = sizeof kDevices / sizeof kDevices[0];
+
+// What tests turn and read; for the whole process.
+struct Controls {
+  std::atomic<Order> order{Order::forward};
+  std::atomic<bool> immediate{false};              // work is done when it is put on a stream
+  std::atomic<uint64_t> memory_bytes{8ull << 30};  // of each device
+  std::atomic<uint64_t> fail_at{0};                // the call with this number fails; 0: none
+  std::atomic<uint64_t> n_calls{0};                // that may fail, so far
+  std::atomic<uint64_t> n_allocations{0};          // of device and pinned memory, so far
+  std::atomic<uint64_t> n_launches{0};
+  std::atomic<int64_t> held_bytes{0};  // device and pinned memory not given back
+};
+Controls& controls();
+
+const GpuApi& api();
+
+}  // namespace rocmforge::gpu::emu

@@ -1,0 +1,46 @@
+#pragma once
+// The kernels compiled into the emulation, found as a device finds them in a code object: by file and name.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "gpu/emu/block.h"
+
+namespace rocmforge::gpu::emu {
+
+// What a copy of a kernel was compiled for. Files that use no fragments have `any`.
+enum class FragmentKind : uint8_t { any, mma, gfx11, gfx12, mfma, none };
+
+struct Variant {
+  uint32_t wave = 32;
+  FragmentKind fragment = FragmentKind::any;
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+// One per kernel and variant, made before main by RF_KERNEL; they form a list.
+struct KernelEntry {
+  KernelEntry(std::string_view file, std::string_view name, Variant variant, uint32_t n_threads, size_t args_bytes,
+              KernelBody body);
+
+  std::string_view file;
+  std::string_view name;
+  Variant variant;
+  uint32_t n_threads;
+  size_t args_bytes;
+  KernelBody body;
+  const KernelEntry* next;
+};
+
+// The kernel as a device of this kind has it; null when there is none.
+const KernelEntry* find_kernel(std::string_view file, std::string_view name, Variant device);
+const KernelEntry* first_kernel();
+
+}  // namespace rocmforge::gpu::emu
+
+#if defined(RF_EMU_WAVE)
+#define RF_EMU_VARIANT                                                \
+  ::rocmforge::gpu::emu::Variant {                                    \
+    RF_EMU_WAVE, ::rocmforge::gpu::emu::FragmentKind::RF_EMU_FRAGMENT \
+  }
+#endif

@@ -1,0 +1,14 @@
+// Says how wide the waves of the code are that was chosen for this device: a fat file holds code for both widths, so
+// the host cannot know before it runs.
+
+#include "gpu/runtime.h"
+
+#include "gpu/kernels/target.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+RF_KERNEL(describe_target, TargetArgs, kTargetThreads) {
+  if (thread_index() == 0) args.out->wave = kWave;
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,0 +1,18 @@
+#pragma once
+// What the code that runs on this device was compiled for.
+
+#include <cstdint>
+
+namespace rocmforge::gpu {
+
+struct Target {
+  uint32_t wave;
+};
+
+struct TargetArgs {
+  Target* out;
+};
+
+inline constexpr uint32_t kTargetThreads = 64;
+
+}  // namespace rocmforge::gpu

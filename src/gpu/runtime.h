@@ -1,0 +1,87 @@
+#pragma once
+// The language our kernels are written in: a small set of names with one meaning on NVIDIA GPUs, on AMD GPUs and in the
+// emulation that runs kernels on a CPU. This file and gpu/fragment/ are the only ones that know which of the three they
+// are compiled for.
+//
+//   RF_KERNEL(name, Args, kThreads) { ... args.x ... }   a kernel: one struct by value, kThreads threads a block
+//   RF_DEVICE                                            before a function that kernels call
+//   RF_SHARED(T, name);                                  memory of the block, uninitialised; once per kernel
+//   RF_KERNELS                                           the namespace kernels stand in
+//   kWave                                                lanes that run together: 32 or 64, never assumed
+//   thread_index() block_x() block_y() block_z()         where this thread is
+//   sync_block()                                         every thread of the block has come here
+//   shuffle(v, lane) shuffle_xor(v, mask) ballot(p)      between the lanes of a wave; all of them take part
+//   dot4(a, b, c)                                        c + the dot product of four signed bytes each
+//   load16(p)                                            16 bytes from 16-byte aligned memory read once
+//   widen(F16) narrow(float)                             half precision in hardware
+//   exp_f32 log_f32 sqrt_f32                             to the last bit or two
+//   round_f32                                            to the nearest integer, ties to even
+//   atomic_add(p, v)
+//
+// On a device there is no library: no allocation, no exceptions, no std containers.
+
+#if defined(__HIP__)
+#include "gpu/runtime/amd.h"
+#elif defined(__CUDACC__)
+#include "gpu/runtime/cuda.h"
+#else
+#include "gpu/runtime/emu.h"
+#endif
+
+#include "tensor/half.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+struct alignas(16) Word4 {
+  uint32_t v[4];
+};
+
+RF_DEVICE uint32_t lane() {
+  return thread_index() % kWave;
+}
+RF_DEVICE uint32_t wave() {
+  return thread_index() / kWave;
+}
+
+// Lane by lane in a fixed tree: every lane gets the same bits.
+RF_DEVICE float wave_sum(float v) {
+  for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) v += shuffle_xor(v, mask);
+  return v;
+}
+RF_DEVICE float wave_max(float v) {
+  for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) {
+    const float other = shuffle_xor(v, mask);
+    v = other > v ? other : v;
+  }
+  return v;
+}
+
+// The sum over a block of kThreads threads, for every thread. `partial`: shared, one float per wave.
+template <uint32_t kThreads>
+RF_DEVICE float block_sum(float v, float* partial) {
+  v = wave_sum(v);
+  if (lane() == 0) partial[wave()] = v;
+  sync_block();
+  float total = 0;
+  for (uint32_t w = 0; w < kThreads / kWave; w++) total += partial[w];
+  sync_block();
+  return total;
+}
+template <uint32_t kThreads>
+RF_DEVICE float block_max(float v, float* partial) {
+  v = wave_max(v);
+  if (lane() == 0) partial[wave()] = v;
+  sync_block();
+  float largest = partial[0];
+  for (uint32_t w = 1; w < kThreads / kWave; w++) largest = partial[w] > largest ? partial[w] : largest;
+  sync_block();
+  return largest;
+}
+
+RF_DEVICE Word4 load16(const void* from) {
+  Word4 out;
+  load16_streaming(out.v, from);
+  return out;
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,0 +1,78 @@
+#pragma once
+// The kernel language (gpu/runtime.h) on NVIDIA GPUs, by nvcc.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_fp16.h>
+
+#include "tensor/half.h"
+
+#define RF_KERNELS kernels
+#define RF_DEVICE __device__ __forceinline__
+#define RF_SHARED(T, name) __shared__ std::type_identity_t<T> name
+#define RF_UNROLL _Pragma("unroll")
+#define RF_KERNEL(name, Args, n_threads) \
+  extern "C" __global__ void __launch_bounds__(n_threads) name(const __grid_constant__ Args args)
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+inline constexpr uint32_t kWave = 32;
+
+RF_DEVICE uint32_t thread_index() {
+  return threadIdx.x;
+}
+RF_DEVICE uint32_t block_x() {
+  return blockIdx.x;
+}
+RF_DEVICE uint32_t block_y() {
+  return blockIdx.y;
+}
+RF_DEVICE uint32_t block_z() {
+  return blockIdx.z;
+}
+RF_DEVICE void sync_block() {
+  __syncthreads();
+}
+template <class T>
+RF_DEVICE T shuffle(T v, uint32_t from) {
+  return __shfl_sync(~0u, v, static_cast<int>(from));
+}
+template <class T>
+RF_DEVICE T shuffle_xor(T v, uint32_t mask) {
+  return __shfl_xor_sync(~0u, v, static_cast<int>(mask));
+}
+RF_DEVICE uint64_t ballot(bool p) {
+  return __ballot_sync(~0u, p);
+}
+RF_DEVICE int dot4(int a, int b, int c) {
+  return __dp4a(a, b, c);
+}
+RF_DEVICE void load16_streaming(uint32_t* to, const void* from) {
+  const uint4 v = __ldcs(static_cast<const uint4*>(from));
+  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+RF_DEVICE float widen(F16 h) {
+  return __half2float(__ushort_as_half(h.bits));
+}
+RF_DEVICE F16 narrow(float v) {
+  return {__half_as_ushort(__float2half_rn(v))};
+}
+RF_DEVICE float exp_f32(float v) {
+  return expf(v);
+}
+RF_DEVICE float log_f32(float v) {
+  return logf(v);
+}
+RF_DEVICE float round_f32(float v) {
+  return rintf(v);
+}
+RF_DEVICE float sqrt_f32(float v) {
+  return sqrtf(v);
+}
+template <class T>
+RF_DEVICE T atomic_add(T* to, T v) {
+  return atomicAdd(to, v);
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -3,9 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
+#include <memory>
 #include <sstream>
 
 #include "commands.h"
+#include "engine_commands.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
 #include "terminal.h"
@@ -63,6 +66,7 @@ class CommandLine {
     return {app, options};
   }
 
+  void add_engine_commands();
   std::string usage_error(const CLI::ParseError& error, int argc, const char* const* argv) const;
 
   CLI::App app_{"Runs large language models from GGUF files.", "rocmforge"};
@@ -115,6 +119,76 @@ CommandLine::CommandLine() {
     app->add_option("MODEL", o->model, kModelHelp)->required();
     app->add_option("IDS", o->ids, "Token ids; none: lines of them from standard input")->delimiter(',');
     app->add_flag("--special", o->special, "Show control tokens");
+  }
+  add_engine_commands();
+}
+
+// What every command with an engine takes.
+void add_engine_flags(CLI::App* app, EngineFlags& flags) {
+  static const std::map<std::string, LoadMode> kLoadModes = {{"lazy", LoadMode::lazy}, {"eager", LoadMode::eager}};
+  static const std::map<std::string, KvType> kKvTypes = {{"f16", KvType::f16}, {"f32", KvType::f32}};
+  app->add_option("MODEL", flags.model, kModelHelp);
+  app->add_option("--device", flags.device, "auto or cpu (default auto)");
+  app->add_option("-t,--threads", flags.n_threads, "Threads (default: one per core)")->check(CLI::Range(1, 1024));
+  app->add_option("-c,--ctx", flags.n_context, "Context in tokens (default: the model's, at most 8192)")
+      ->check(CLI::Range(1u, UINT32_MAX));
+  app->add_option("--load", flags.load, "lazy: weights come with the first pass; eager: before it (default lazy)")
+      ->transform(CLI::CheckedTransformer(kLoadModes).description(""));
+  app->add_option("--kv", flags.kv_type, "Keys and values as f16 or f32 (default f16)")
+      ->transform(CLI::CheckedTransformer(kKvTypes).description(""));
+}
+
+void CommandLine::add_engine_commands() {
+  {
+    auto [app, o] = add<RunCommand>("run", "Continue a text", rocmforge::apps::run);
+    add_engine_flags(app, o->engine);
+    auto* prompt = app->add_option("-p,--prompt", o->prompt, "The text to continue (default 'Once upon a time')");
+    app->add_option("-f,--file", o->prompt_file, "Read the text from a file; - is standard input")->excludes(prompt);
+    app->add_option("-n", o->n_tokens, "Tokens to write at most (default 128)");
+    app->add_option("--temp", o->sampling.temperature, "Temperature; 0 takes the most likely token (default 0.8)");
+    app->add_option("--top-k", o->sampling.top_k, "Consider the k most likely tokens; 0: all (default 40)");
+    app->add_option("--top-p", o->sampling.top_p, "Of those, the most likely that add up to p (default 0.95)");
+    app->add_option("--min-p", o->sampling.min_p,
+                    "Of those, the ones with p of the best one's probability (default 0.05)");
+    app->add_option("--seed", o->sampling.seed, "Seed; the same seed gives the same text (default 0)");
+    app->add_option("--stop", o->stop, "End before this text; may be given several times")->allow_extra_args(false);
+    app->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
+    app->add_flag("--stats", o->stats, "Say how fast it went, on stderr");
+    app->add_flag("--json", o->json, "One JSON object at the end, with text, tokens and times");
+  }
+  {
+    auto [app, o] = add<LogitsCommand>("logits", "Raw logits, for checking", logits);
+    add_engine_flags(app, o->engine);
+    app->add_option("--tokens", o->tokens, "Token ids, separated by commas")->required()->delimiter(',');
+    app->add_option("--positions", o->positions, "Positions to show (default: the last)")->delimiter(',');
+    app->add_flag("--json", o->json, "One JSON object");
+  }
+  {
+    auto [app, o] = add<PlanCommand>("plan", "Show the execution plan and its memory", plan);
+    add_engine_flags(app, o->engine);
+  }
+  {
+    auto [app, o] = add<BenchCommand>("bench", "Measure prefill and decoding; 'bench load' measures start-up", bench);
+    add_engine_flags(app, o->engine);
+    app->add_option("-p", o->n_prompt, "Prompt lengths (default 512)")->delimiter(',');
+    app->add_option("-n", o->n_decode, "Tokens to decode (default 128)")->delimiter(',');
+    app->add_option("-b", o->batches, "Sequences decoded at once (default 1)")->delimiter(',');
+    app->add_option("-r", o->n_repetitions, "Repetitions; the best counts (default 3)")->check(CLI::Range(1, 1000));
+    app->add_flag("--json", o->json, "One JSON object");
+    app->require_subcommand(0, 1);
+
+    auto load = std::make_shared<BenchLoadCommand>();
+    CLI::App* load_app = app->add_subcommand("load", "Measure from process start to first token, warm and cold");
+    load_app->callback([this, load] { chosen_ = [load] { return bench_load(*load); }; });
+    add_engine_flags(load_app, load->engine);
+    load_app->add_option("-r", load->n_repetitions, "Repetitions; the best counts (default 5)")
+        ->check(CLI::Range(1, 1000));
+    load_app->add_flag("--json", load->json, "One JSON object");
+    load_app->add_option("--started-at", load->started_at_ns)->group("");  // how the measured process is called
+  }
+  {
+    auto [app, o] = add<DevicesCommand>("devices", "What can run models here", devices);
+    app->add_flag("--json", o->json, "One JSON object");
   }
 }
 

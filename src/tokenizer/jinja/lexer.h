@@ -1,0 +1,69 @@
+#pragma once
+// Template text to tokens. Whitespace control is decided here, as Hugging Face sets Jinja up: trim_blocks (a newline
+// after a block or comment goes), lstrip_blocks (blanks before one that starts its line go), no trailing newline kept.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "tokenizer/jinja/ast.h"
+
+namespace rocmforge::jinja {
+
+enum class TokenType : uint8_t {
+  data,
+  block_begin,
+  block_end,
+  variable_begin,
+  variable_end,
+  name,
+  string,
+  integer,
+  real,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  tilde,
+  left_bracket,
+  right_bracket,
+  left_paren,
+  right_paren,
+  left_brace,
+  right_brace,
+  equal,
+  not_equal,
+  greater,
+  greater_equal,
+  less,
+  less_equal,
+  assign,
+  dot,
+  colon,
+  pipe,
+  comma,
+  semicolon,
+  end,
+};
+
+struct Token {
+  TokenType type;
+  Offset at;
+  std::string_view text;  // as written; a string with its quotes
+};
+
+// Line ends become \n and the last one goes.
+std::string normalize_newlines(std::string_view source);
+
+// The tokens are views into `source`. An error's position is put into `failed_at`.
+// REQUIRES: source is normalized, valid UTF-8 and at most 4 GiB
+Result<std::vector<Token>> tokenize(std::string_view source, Offset& failed_at);
+
+// The characters a string token stands for.
+Result<std::string> unescape(std::string_view quoted);
+
+}  // namespace rocmforge::jinja

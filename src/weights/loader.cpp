@@ -57,14 +57,13 @@ Error Loader::named(Error error, WeightId id) const {
 }
 
 Result<void> Loader::lease(std::span<const WeightId> ids) {
+  size_t n_hits = 0;
+  while (n_hits < ids.size() && try_lease(ids[n_hits])) n_hits++;
+  if (n_hits == ids.size()) return {};
+
   std::vector<std::shared_ptr<Flight>> flights(ids.size());  // null: leased already
-  Lock lock(mutex_, std::defer_lock);
-  for (size_t i = 0; i < ids.size(); i++) {
-    if (try_lease(ids[i])) continue;
-    if (!lock.owns_lock()) lock.lock();
-    flights[i] = join(ids[i]);
-  }
-  if (!lock.owns_lock()) return {};
+  Lock lock(mutex_);
+  for (size_t i = n_hits; i < ids.size(); i++) flights[i] = join(ids[i]);
 
   std::optional<Error> error;
   for (const auto& flight : flights) {
@@ -96,11 +95,15 @@ void Loader::release(WeightId id) {
 }
 
 void Loader::prefetch(std::span<const WeightId> ids) {
+  const auto is_cold = [&](WeightId id) {
+    const LoadState state = word(id).state();
+    return state == LoadState::unloaded || state == LoadState::failed;
+  };
+  if (std::ranges::none_of(ids, is_cold)) return;
   const Lock lock(mutex_);
   if (clearing_) return;
   for (const WeightId id : ids) {
-    const LoadState state = word(id).state();
-    if (state == LoadState::unloaded || state == LoadState::failed) begin(id, Urgency::ahead);
+    if (is_cold(id)) begin(id, Urgency::ahead);
   }
 }
 

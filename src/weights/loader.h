@@ -7,8 +7,8 @@
 // waited for that flight see the error.
 //
 // Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
-// clear. Loader threads start with the first load and end in clear(). A hit never takes the mutex, and nothing that
-// may block (reading, landing, reserving, the callback) happens under it.
+// clear. Loader threads start with the first load and end in clear(). Calls that find everything resident take no lock,
+// and nothing that may block (reading, landing, reserving, the callback) happens under one that others wait for.
 
 #include <condition_variable>
 #include <cstddef>

@@ -45,14 +45,16 @@ RF_HOST_DEVICE inline void decode(float* to, const Mxfp4& block) {  // to: 32
   }
 }
 
-inline void encode(Mxfp4& block, const float* from) {                             // from: 32
-  const auto code_of = [](int rank) { return rank < 8 ? 15 - rank : rank - 8; };  // ranks: from -12 up to 12
+inline void encode(Mxfp4& block, const float* from) {  // from: 32
+  // Ranks: levels from -12 to 12, zero twice.
+  const auto code_of = [](int rank) { return rank < 7 ? 15 - rank : std::max(rank - 8, 0); };
   fit::TableLevels levels;
   for (int rank = 0; rank < 16; rank++) levels.values[rank] = static_cast<int8_t>(e2m1_doubled(code_of(rank)));
 
   // The exponent that puts the largest element between 4 and 8, of which 6 is the last level, or the next one.
   const float largest = fit::largest_magnitude(from);
-  const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2 + 127, 2, 253) : 2;
+  // Below 2 the inverse, above 252 the largest weight would be infinite.
+  const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2 + 127, 2, 251) : 2;
   uint8_t ranks[2][32];
   float errors[2];
   for (int k = 0; k < 2; k++) {

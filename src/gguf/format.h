@@ -42,7 +42,7 @@ Result<void> check_tensor_name(std::string_view name, const Limits& limits);
 // Fills n_elements and n_bytes from dtype and dims, or: gguf_bad_dimension, gguf_ragged_row, gguf_tensor_too_large.
 Result<void> measure(TensorInfo& info);
 
-// Text from a file as a message may show it: in quotes, control characters escaped, cut after 80 bytes.
+// A name from a file as a message may show it: in quotes, control characters escaped, cut after 80 bytes.
 std::string quoted(std::string_view text);
 
 }  // namespace rocmforge::gguf

@@ -11,25 +11,32 @@ namespace rocmforge::gguf {
 namespace {
 
 Error file_error(ErrorCode code, std::string_view path, std::string_view fact) {
-  return {code, fmt::format("gguf: file {}: {}", quoted(path), fact)};
+  return {code, fmt::format("gguf: file '{}': {}", path, fact)};
 }
 
 // Shard 0 is the file that was asked for.
 Result<File> open_shard(const std::string& path, uint32_t number, uint32_t count, const FileCalls* calls) {
   auto file = File::open(path, calls);
-  if (!file.ok() && number > 0 && file.error().code == ErrorCode::file_not_found) {
+  if (!file.ok()) {
+    Error error = std::move(file).error().in("gguf");
+    if (number == 0 || error.code != ErrorCode::file_not_found) return error;
     return file_error(ErrorCode::gguf_split_missing, path, fmt::format("shard {} of {} is missing", number + 1, count));
   }
-  if (!file.ok()) return std::move(file).error().in("gguf");
   if (file->size() == 0) return file_error(ErrorCode::file_empty, path, "is empty");
   return file;
 }
 
 Result<Header> read_header(const File& file, const Limits& limits) {
-  return parse_header({.name = fmt::format("file {}", quoted(file.path())),
+  return parse_header({.name = fmt::format("file '{}'", file.path()),
                        .n_bytes = file.size(),
                        .read = [&](std::span<std::byte> to, uint64_t at) { return file.read_at(to, at); }},
                       limits);
+}
+
+Result<Split> read_split_of(const File& file, const Header& header, const Limits& limits) {
+  auto split = read_split(header.metadata, limits);
+  if (!split.ok()) return std::move(split).error().in(fmt::format("file '{}'", file.path()));
+  return split;
 }
 
 // What the names of all shards begin with. REQUIRES: split.count > 1
@@ -37,13 +44,13 @@ Result<std::string> stem_of_first(const std::string& path, const Split& split) {
   const auto stem = split_stem(path, split);
   if (!stem) {
     return file_error(ErrorCode::gguf_split_mismatch, path,
-                      fmt::format("is shard {} of {}, so its name must end in {}", split.number + 1, split.count,
-                                  quoted(shard_path("", split.number, split.count))));
+                      fmt::format("is shard {} of {}, so its name must end in '{}'", split.number + 1, split.count,
+                                  shard_path("", split.number, split.count)));
   }
   if (split.number != 0) {
     return file_error(ErrorCode::gguf_split_number, path,
-                      fmt::format("is shard {} of {}; open the first, {}", split.number + 1, split.count,
-                                  quoted(shard_path(*stem, 0, split.count))));
+                      fmt::format("is shard {} of {}; open the first, '{}'", split.number + 1, split.count,
+                                  shard_path(*stem, 0, split.count)));
   }
   return std::string(*stem);
 }
@@ -69,7 +76,7 @@ Result<GgufFile> GgufFile::open(const std::string& path, const Limits& limits, c
     const std::string shard_file = i == 0 ? path : shard_path(stem, i, first.count);
     File file = TRY(open_shard(shard_file, i, first.count, calls));
     Header header = TRY(read_header(file, left));
-    const Split split = TRY(read_split(header.metadata, limits));
+    const Split split = TRY(read_split_of(file, header, limits));
     if (i == 0) {
       first = split;
       if (first.count > 1) stem = TRY(stem_of_first(path, first));
@@ -123,7 +130,7 @@ const TensorInfo* GgufFile::find_tensor(std::string_view name) const {
 Result<const TensorInfo*> GgufFile::tensor(std::string_view name) const {
   if (const TensorInfo* info = find_tensor(name)) return info;
   return Error{ErrorCode::gguf_tensor_missing,
-               fmt::format("gguf: file {}: has no tensor {}", quoted(shards_[0].path()), quoted(name))};
+               fmt::format("gguf: file '{}': has no tensor {}", shards_[0].path(), quoted(name))};
 }
 
 uint64_t GgufFile::weight_bytes() const {

@@ -128,14 +128,13 @@ uint64_t GgufWriter::next_begin() const {
 Result<void> GgufWriter::write(std::span<const std::byte> piece) {
   if (piece.empty()) return {};
   if (due_ == tensors().size()) {
-    return Error{ErrorCode::gguf_write, fmt::format("gguf: file {}: all tensors are complete, {} more bytes came",
-                                                    quoted(path_), piece.size())};
+    return Error{ErrorCode::gguf_write,
+                 fmt::format("gguf: file '{}': all tensors are complete, {} more bytes came", path_, piece.size())};
   }
   const TensorInfo& info = tensors()[due_];
   if (piece.size() > info.n_bytes - n_written_) {
-    return Error{ErrorCode::gguf_write,
-                 fmt::format("gguf: file {}: tensor {}: {} bytes after {} of its {}", quoted(path_), quoted(info.name),
-                             piece.size(), n_written_, info.n_bytes)};
+    return Error{ErrorCode::gguf_write, fmt::format("gguf: file '{}': tensor {}: {} bytes after {} of its {}", path_,
+                                                    quoted(info.name), piece.size(), n_written_, info.n_bytes)};
   }
   TRY(file_.write(piece));
   n_written_ += piece.size();
@@ -150,8 +149,8 @@ Result<void> GgufWriter::write(std::span<const std::byte> piece) {
 Result<void> GgufWriter::finish() {
   if (due_ < tensors().size()) {
     const TensorInfo& info = tensors()[due_];
-    return Error{ErrorCode::gguf_write, fmt::format("gguf: file {}: tensor {}: {} of its {} bytes were written",
-                                                    quoted(path_), quoted(info.name), n_written_, info.n_bytes)};
+    return Error{ErrorCode::gguf_write, fmt::format("gguf: file '{}': tensor {}: {} of its {} bytes were written",
+                                                    path_, quoted(info.name), n_written_, info.n_bytes)};
   }
   return file_.commit();
 }

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <iterator>
-
 #include "base/units.h"
 #include "engine_commands.h"
 #include "terminal.h"
@@ -11,7 +9,7 @@ namespace {
 
 // Nine significant digits tell any two floats apart.
 void append_number(std::string& out, float value) {
-  fmt::format_to(std::back_inserter(out), "{:.9g}", value);
+  out += fmt::format("{:.9g}", value);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("device '{}' is not available; there are: cpu (see rocmforge devices)", flags.device)};
   }
-  return Model::open(TRY(find_model(flags.model)), {.n_threads = flags.n_threads});
+  return Model::open(TRY(find_model(flags.model)), {.n_threads = flags.n_threads, .n_context = flags.n_context});
 }
 
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {

@@ -1,6 +1,7 @@
 // The engine's numbers against the reference's: tiny random models of every family and geometry, the same model in
 // every common weight type, and two trained models. Tolerances are those of the goldens' README.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +54,7 @@ void expect_golden(const std::string& model_path, const std::string& golden_path
   const std::vector<float> logits = evaluate_all(s, golden.tokens);
   ASSERT_EQ(logits.size(), golden.tokens.size() * golden.logits.begin()->second.size());
   const double nmse = nmse_at_golden_positions(logits, golden);
-  ::testing::Test::RecordProperty("nmse", std::to_string(nmse));
+  ::testing::Test::RecordProperty("nmse", fmt::format("{:.3g}", nmse));
   EXPECT_LE(nmse, tolerance);
   const size_t n_vocab = golden.logits.begin()->second.size();
   expect_greedy(s, std::span(logits).last(n_vocab), golden, kv_type == KvType::f32);
@@ -82,21 +83,64 @@ TEST_P(TinyLogits, EqualTheReference) {
   const auto& [name, kv_type] = GetParam();
   const std::string model = model_file(name), golden = golden_file(name);
   if (model.empty() || golden.empty()) GTEST_SKIP() << "the reference for '" << name << "' is not beside the checkout";
-  expect_golden(model, golden, kv_type, kv_type == KvType::f32 ? 1e-8 : 1e-5);
+  // The reference computes GELU from a table in half precision.
+  const bool has_gelu = name.starts_with("gemma") || name.starts_with("starcoder2") || name.starts_with("gpt2");
+  const double exact = has_gelu ? 1e-6 : 1e-8;
+  // Here a router's second and third score for token 3 are 0.43527 and 0.43522: with f16 keys and values another expert
+  // is chosen, and no rounding is better than the other.
+  const double rounded = name == "qwen3moe@1003-512-800-4-1-128-2" ? 2e-5 : 1e-5;
+  expect_golden(model, golden, kv_type, kv_type == KvType::f32 ? exact : rounded);
 }
 
 const char* kTinyModels[] = {
     "llama@384-64-128-2-1-32-2",
     "mixtral@384-64-128-2-1-32-2",
+    "qwen3@384-64-128-2-1-32-2",
+    "chatglm",
+    "command-r",
+    "gemma2",
+    "gemma3",
+    "gemma3@1003-384-800-4-2-96-2",
+    "gemma3@1003-512-544-2-1-256-2",
+    "gemma3@1003-512-800-4-1-128-2",
+    "glm4",
+    "glm4moe",
+    "glm4moe@1003-384-800-4-2-96-2",
+    "glm4moe@1003-512-544-2-1-256-2",
+    "glm4moe@1003-512-800-4-1-128-2",
+    "gpt-oss",
+    "gpt-oss@1003-384-800-4-2-96-2",
+    "gpt-oss@1003-512-544-2-1-256-2",
+    "gpt-oss@1003-512-800-4-1-128-2",
+    "gpt2",
+    "granite",
     "llama",
+    "llama-linear",
     "llama-tied-ropefreqs",
     "llama-yarn",
-    "llama-linear",
-    "mixtral",
-    "qwen2",
     "llama@1003-384-800-4-2-96-2",
     "llama@1003-512-544-2-1-256-2",
     "llama@1003-512-800-4-1-128-2",
+    "mixtral",
+    "olmo2",
+    "phi3",
+    "phi3-longrope",
+    "phi3@1003-384-800-4-2-96-2",
+    "phi3@1003-512-544-2-1-256-2",
+    "phi3@1003-512-800-4-1-128-2",
+    "qwen2",
+    "qwen3",
+    "qwen3@1003-384-800-4-2-96-2",
+    "qwen3@1003-512-544-2-1-256-2",
+    "qwen3@1003-512-800-4-1-128-2",
+    "qwen3moe",
+    "qwen3moe@1003-384-800-4-2-96-2",
+    "qwen3moe@1003-512-544-2-1-256-2",
+    "qwen3moe@1003-512-800-4-1-128-2",
+    "starcoder2",
+    "starcoder2@1003-384-800-4-2-96-2",
+    "starcoder2@1003-512-544-2-1-256-2",
+    "starcoder2@1003-512-800-4-1-128-2",
 };
 
 std::string test_name(std::string name) {
@@ -130,7 +174,7 @@ TEST_P(QuantLogits, AreAsCloseAsThePeers) {
   ASSERT_FALSE(HasFailure());
   Session s = model.session(KvType::f32);
   const double nmse = nmse_at_golden_positions(evaluate_all(s, golden.tokens), golden);
-  RecordProperty("nmse", std::to_string(nmse));
+  RecordProperty("nmse", fmt::format("{:.3g}", nmse));
   EXPECT_LE(nmse, 1.5 * GetParam().peer_nmse);
 }
 

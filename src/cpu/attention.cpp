@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "cpu/elementwise.h"
 
 namespace rocmforge::cpu {
 namespace {
@@ -34,7 +35,8 @@ void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, co
   }
 }
 
-void Attention::attend(float* out, const float* q, const Attend& step, const KvCache& cache, const Batch& batch) {
+void Attention::attend(float* out, const float* q, const Attend& step, std::span<const float> sinks,
+                       const KvCache& cache, const Batch& batch) {
   CHECK(step.n_kv_heads > 0 && step.n_heads % step.n_kv_heads == 0);
   CHECK(step.n_kv_heads * step.head_size == cache.shape().width);
   const uint32_t rows_per_task = std::max(1u, kQueriesPerTask / (step.n_heads / step.n_kv_heads));
@@ -48,11 +50,12 @@ void Attention::attend(float* out, const float* q, const Attend& step, const KvC
       r += n;
     }
   }
-  workers_.run(tasks.size(), [&](size_t i, size_t worker) { run(out, q, step, cache, tasks[i], scratch_[worker]); });
+  workers_.run(tasks.size(),
+               [&](size_t i, size_t worker) { run(out, q, step, sinks, cache, tasks[i], scratch_[worker]); });
 }
 
-void Attention::run(float* out, const float* q, const Attend& step, const KvCache& cache, const Task& task,
-                    Scratch& s) const {
+void Attention::run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
+                    const Task& task, Scratch& s) const {
   const uint32_t group = step.n_heads / step.n_kv_heads;
   const uint32_t n_queries = task.n_rows * group;
   const bool f16 = cache.shape().type == KvType::f16;
@@ -73,34 +76,59 @@ void Attention::run(float* out, const float* q, const Attend& step, const KvCach
     std::fill_n(out + at, step.head_size, 0.0f);
   }
 
-  // Queries [first, first + n) against the first n_positions of a page.
-  const auto take_page = [&](PageId page, uint32_t n_positions, uint32_t first, uint32_t n) {
+  const uint32_t first_position = task.sequence->first_position + task.first_row;
+  // The first position that query i looks at.
+  const auto begin_of = [&](uint32_t i) {
+    const uint32_t position = first_position + i / group;
+    return step.window == 0 || position < step.window ? 0 : position + 1 - step.window;
+  };
+  // A cap is applied to scaled scores, which are then not scaled again.
+  const float scale = step.softcap == 0 ? step.scale : 1.0f;
+
+  // Queries [first, first + n) against the first n_positions of page p of the sequence.
+  const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
+    const PageId page = task.sequence->pages[p_index];
     const auto plane = [&](KvPlane p) {
       return cache.head_rows(page, step.layer, p, task.kv_head, step.head_size, n_positions);
     };
     const auto matmul = f16 ? kernels_.matmul_f16 : kernels_.matmul_f32;
     matmul(plane(KvPlane::keys), {&s.q[first], &s.score_rows[first], n, 0});
     for (uint32_t i = first; i < first + n; i++) {
-      const float largest = std::max(s.largest[i], kernels_.largest(s.score_rows[i], n_positions));
+      float* scores = s.score_rows[i];
+      // Positions of this page before the window count nothing.
+      const uint32_t page_begin = p_index * kPageTokens;
+      const uint32_t n_before = std::min(n_positions, begin_of(i) > page_begin ? begin_of(i) - page_begin : 0);
+      std::fill_n(scores, n_before, 0.0f);
+      s.keep[i] = 1.0f;
+      if (n_before == n_positions) continue;
+      scores += n_before;
+      const uint32_t n_scores = n_positions - n_before;
+      if (step.softcap != 0) {
+        for (uint32_t j = 0; j < n_scores; j++) scores[j] *= step.scale;
+        cap(scores, n_scores, step.softcap);
+      }
+      const float largest = std::max(s.largest[i], kernels_.largest(scores, n_scores));
       s.keep[i] = s.largest[i];  // becomes e^(scale * (the maximum so far - the new one))
-      kernels_.exponentials(&s.keep[i], 1, step.scale, largest);
-      s.sum[i] = s.sum[i] * s.keep[i] + kernels_.exponentials(s.score_rows[i], n_positions, step.scale, largest);
+      kernels_.exponentials(&s.keep[i], 1, scale, largest);
+      s.sum[i] = s.sum[i] * s.keep[i] + kernels_.exponentials(scores, n_scores, scale, largest);
       s.largest[i] = largest;
     }
     const auto weighted_sum = f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
     weighted_sum(plane(KvPlane::values), {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first]);
   };
 
-  const uint32_t first_position = task.sequence->first_position + task.first_row;
   const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
-  for (uint32_t p = 0; p < last_page; p++) take_page(task.sequence->pages[p], kPageTokens, 0, n_queries);
+  // The first query looks back furthest.
+  for (uint32_t p = begin_of(0) / kPageTokens; p < last_page; p++) take_page(p, kPageTokens, 0, n_queries);
   for (uint32_t r = 0; r < task.n_rows; r++) {
     const uint32_t n_positions = (first_position + r) % kPageTokens + 1;
-    take_page(task.sequence->pages[last_page], n_positions, r * group, group);
+    take_page(last_page, n_positions, r * group, group);
   }
   for (uint32_t i = 0; i < n_queries; i++) {
-    const float scale = 1.0f / s.sum[i];
-    for (uint32_t d = 0; d < step.head_size; d++) s.out[i][d] *= scale;
+    double sum = s.sum[i];
+    if (!sinks.empty()) sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.largest[i]);
+    const auto share = static_cast<float>(1.0 / sum);
+    for (uint32_t d = 0; d < step.head_size; d++) s.out[i][d] *= share;
   }
 }
 

@@ -23,8 +23,9 @@ class Attention {
   Attention(const Kernels& kernels, Workers& workers)
       : kernels_(kernels), workers_(workers), scratch_(workers.n_threads()) {}
 
-  // q and out: batch.n_rows() x n_heads x head_size
-  void attend(float* out, const float* q, const Attend& step, const KvCache& cache, const Batch& batch);
+  // q and out: batch.n_rows() x n_heads x head_size; sinks: one per head, or none
+  void attend(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
+              const Batch& batch);
 
  private:
   // The queries of one task: rows x the query heads of one key-value head, each with its running softmax.
@@ -41,8 +42,8 @@ class Attention {
     uint32_t n_rows;
     uint32_t kv_head;
   };
-  void run(float* out, const float* q, const Attend& step, const KvCache& cache, const Task& task,
-           Scratch& scratch) const;
+  void run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
+           const Task& task, Scratch& scratch) const;
 
   const Kernels& kernels_;
   Workers& workers_;

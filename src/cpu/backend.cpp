@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "cpu/elementwise.h"
 #include "cpu/isa/choose.h"
 
 namespace rocmforge {
@@ -126,11 +127,33 @@ struct CpuBackend::Visitor {
     return id ? vector_of(*id, space) : std::span<const float>();
   }
 
+  // A row for each expert: its bias.
+  std::vector<float> rows_of(std::optional<WeightId> id) const {
+    if (!id) return {};
+    const Weight weight = find(*id);
+    std::vector<float> out(weight.shape.n_rows * weight.shape.row_elements);
+    for (uint64_t r = 0; r < weight.shape.n_rows; r++) {
+      cpu::decode_row(out.data() + r * weight.shape.row_elements, weight, 0, r);
+    }
+    return out;
+  }
+  static void scale_row(float* row, size_t n, float scale) {
+    if (scale == 1) return;
+    for (size_t i = 0; i < n; i++) row[i] *= scale;
+  }
+
   void operator()(const Embed& step) const {
     const Weight table = find(step.table);
     CHECK(table.shape.row_elements == slot(step.out).width);
+    const auto learned = step.positions ? std::optional(find(*step.positions)) : std::nullopt;
     each_row(step.out, [&](size_t r) {
-      cpu::decode_row(row(step.out, r), table, 0, static_cast<uint64_t>(batch.tokens[r].value));
+      float* out = row(step.out, r);
+      cpu::decode_row(out, table, 0, static_cast<uint64_t>(batch.tokens[r].value));
+      scale_row(out, slot(step.out).width, step.scale);
+      if (!learned) return;
+      std::vector<float> position(slot(step.out).width);
+      cpu::decode_row(position.data(), *learned, 0, positions[r]);
+      kernels().add(out, position.data(), position.size());
     });
   }
 
@@ -138,19 +161,26 @@ struct CpuBackend::Visitor {
     std::vector<float> weight_space, bias_space;
     const auto weight = vector_of(step.weight, weight_space);
     const auto bias = vector_of(step.bias, bias_space);
-    const size_t n = slot(step.in).width;
-    CHECK(weight.size() == n && (bias.empty() || bias.size() == n) && slot(step.out).width == n);
+    const size_t width = slot(step.in).width;
+    const size_t n = step.group != 0 ? step.group : width;
+    CHECK(width % n == 0 && (weight.size() == n || weight.size() == width) && slot(step.out).width == width);
+    CHECK(bias.empty() || bias.size() == weight.size());
+    const size_t stride = weight.size() == n ? 0 : n;  // from one group's weights to the next one's
     each_row(step.out, [&](size_t r) {
-      float* out = row(step.out, r);
-      const float* in = row(step.in, r);
-      switch (step.kind) {
-        case NormKind::rms:
-          kernels().rms_norm(out, in, weight.data(), n, step.epsilon);
-          if (!bias.empty()) kernels().add(out, bias.data(), n);
-          break;
-        case NormKind::layer:
-          kernels().layer_norm(out, in, weight.data(), bias.empty() ? nullptr : bias.data(), n, step.epsilon);
-          break;
+      for (size_t g = 0; g < width / n; g++) {
+        float* out = row(step.out, r) + g * n;
+        const float* in = row(step.in, r) + g * n;
+        const float* group_weight = weight.data() + g * stride;
+        const float* group_bias = bias.empty() ? nullptr : bias.data() + g * stride;
+        switch (step.kind) {
+          case NormKind::rms:
+            kernels().rms_norm(out, in, group_weight, n, step.epsilon);
+            if (group_bias) kernels().add(out, group_bias, n);
+            break;
+          case NormKind::layer:
+            kernels().layer_norm(out, in, group_weight, group_bias, n, step.epsilon);
+            break;
+        }
       }
     });
   }
@@ -189,6 +219,13 @@ struct CpuBackend::Visitor {
       }
       self.multiplier_.multiply(products);
     }
+    for (const auto& part : step.parts) {
+      if (step.scale == 1 && step.softcap == 0) break;
+      each_row(part.out, [&](size_t r) {
+        scale_row(row(part.out, r), slot(part.out).width, step.scale);
+        if (step.softcap != 0) cpu::cap(row(part.out, r), slot(part.out).width, step.softcap);
+      });
+    }
   }
 
   void operator()(const Rope& step) const {
@@ -210,7 +247,10 @@ struct CpuBackend::Visitor {
 
   void operator()(const Attend& step) const {
     CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
-    self.attention_.attend(slot(step.out).data, slot(step.q).data, step, self.kv_, batch);
+    std::vector<float> space;
+    const auto sinks = vector_of(step.sinks, space);
+    CHECK(sinks.empty() || sinks.size() == step.n_heads);
+    self.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks, self.kv_, batch);
   }
 
   void operator()(const Activate& step) const {
@@ -222,27 +262,43 @@ struct CpuBackend::Visitor {
           return kernels().silu_multiply;
         case Activation::gelu:
           return kernels().gelu_multiply;
+        case Activation::clamped_swish:
+          return &cpu::clamped_swish_multiply;
       }
       RF_UNREACHABLE("an activation that is none");
     }();
-    each_row(step.out, [&](size_t r) { kernel(row(step.out, r), row(step.gate, r), row(step.up, r), n); });
+    const std::vector<float> ones(step.gated ? 0 : n, 1.0f);
+    each_row(step.out, [&](size_t r) {
+      kernel(row(step.out, r), row(step.gate, r), step.gated ? row(step.up, r) : ones.data(), n);
+    });
   }
 
   void operator()(const Add& step) const {
     CHECK(slot(step.in).width == slot(step.out).width);
-    each_row(step.out, [&](size_t r) { kernels().add(row(step.out, r), row(step.in, r), slot(step.out).width); });
+    const size_t n = slot(step.out).width;
+    each_row(step.out, [&](size_t r) {
+      float* out = row(step.out, r);
+      const float* in = row(step.in, r);
+      if (step.scale == 1) return kernels().add(out, in, n);
+      for (size_t i = 0; i < n; i++) out[i] += step.scale * in[i];
+    });
   }
 
   void operator()(const Route& step) const {
     CHECK(slot(step.logits).width == step.n_experts && slot(step.out).width == 2 * step.n_used);
-    each_row(step.out, [&](size_t r) {
-      cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, step.n_used, step.normalise);
-    });
+    std::vector<float> space;
+    const auto bias = vector_of(step.bias, space);
+    each_row(step.out,
+             [&](size_t r) { cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias, step); });
   }
 
   void operator()(const ExpertMatmul& step) const {
     std::vector<cpu::ExpertPart> parts;
-    for (const auto& part : step.parts) parts.push_back({find(part.weight), slot(part.out).data});
+    std::vector<std::vector<float>> biases(step.parts.size());
+    for (size_t p = 0; p < step.parts.size(); p++) {
+      biases[p] = rows_of(step.parts[p].bias);
+      parts.push_back({find(step.parts[p].weight), slot(step.parts[p].out).data, biases[p]});
+    }
     for (size_t p = 0; p < parts.size(); p++) {
       CHECK(slot(step.parts[p].out).width == step.n_used * parts[p].weight.shape.n_rows);
     }
@@ -254,8 +310,8 @@ struct CpuBackend::Visitor {
     const Weight weight = find(step.weight);
     CHECK(slot(step.in).width == step.n_used * weight.shape.row_elements);
     CHECK(slot(step.out).width == weight.shape.n_rows);
-    self.experts_.combine(slot(step.out).data, weight, {slot(step.routing).data, step.n_used}, slot(step.in).data,
-                          n_rows(step.in));
+    self.experts_.combine(slot(step.out).data, weight, rows_of(step.bias), {slot(step.routing).data, step.n_used},
+                          slot(step.in).data, n_rows(step.in));
   }
 
   void operator()(const TakeRows& step) const {

@@ -15,25 +15,37 @@ constexpr uint64_t kCombinedRows = 64;
 
 }  // namespace
 
-void route_row(float* out, std::span<const float> logits, uint32_t n_used, bool normalise) {
-  CHECK(n_used <= logits.size());
-  // A NaN counts as the smallest: the order stays an order.
-  const auto value = [&](uint32_t id) { return std::isnan(logits[id]) ? -INFINITY : logits[id]; };
+void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step) {
+  const uint32_t n_used = step.n_used;
+  CHECK(n_used <= logits.size() && (bias.empty() || bias.size() == logits.size()));
+  const bool is_sigmoid = step.gating == Gating::sigmoid;
+  // What the choice is made by. A NaN counts as the smallest: the order stays an order.
+  std::vector<double> rank(logits.size());
+  for (size_t id = 0; id < logits.size(); id++) {
+    const double probability = is_sigmoid ? 1.0 / (1.0 + std::exp(-double{logits[id]})) : double{logits[id]};
+    rank[id] = probability + (bias.empty() ? 0.0 : double{bias[id]});
+    if (std::isnan(rank[id])) rank[id] = -INFINITY;
+  }
   std::vector<uint32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0u);
   std::partial_sort(ids.begin(), ids.begin() + n_used, ids.end(),
-                    [&](uint32_t a, uint32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
-  const double largest = logits[ids[0]];
+                    [&](uint32_t a, uint32_t b) { return rank[a] != rank[b] ? rank[a] > rank[b] : a < b; });
+
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  const auto share = [&](uint32_t id) {
+    return is_sigmoid ? 1.0 / (1.0 + std::exp(-double{logits[id]})) : std::exp(logits[id] - largest);
+  };
   double total = 0;
-  const auto count = [&](uint32_t id) { total += std::exp(logits[id] - largest); };
-  if (normalise) {
-    std::for_each(ids.begin(), ids.begin() + n_used, count);
+  if (step.normalise || step.gating == Gating::softmax_of_chosen) {
+    for (uint32_t j = 0; j < n_used; j++) total += share(ids[j]);
+  } else if (is_sigmoid) {
+    total = 1;
   } else {
-    for (uint32_t id = 0; id < logits.size(); id++) count(id);
+    for (uint32_t id = 0; id < logits.size(); id++) total += share(id);
   }
   for (uint32_t j = 0; j < n_used; j++) {
     out[2 * j] = static_cast<float>(ids[j]);
-    out[2 * j + 1] = static_cast<float>(std::exp(logits[ids[j]] - largest) / total);
+    out[2 * j + 1] = static_cast<float>(share(ids[j]) / total * step.scale);
   }
 }
 
@@ -76,14 +88,16 @@ void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing
         for (const uint32_t pair : groups_[g].pairs) {
           out.push_back(part.out + (first * routing.n_used + pair) * part.weight.shape.n_rows);
         }
-        products.push_back({part.weight, groups_[g].expert, nullptr, rows[g], out});
+        const float* bias = part.bias.empty() ? nullptr : &part.bias[groups_[g].expert * part.weight.shape.n_rows];
+        products.push_back({part.weight, groups_[g].expert, bias, rows[g], out});
       }
     }
     multiplier_.multiply(products);
   }
 }
 
-void Experts::combine(float* out, const Weight& weight, const Routing& routing, const float* in, size_t n_rows) {
+void Experts::combine(float* out, const Weight& weight, std::span<const float> bias, const Routing& routing,
+                      const float* in, size_t n_rows) {
   const uint32_t n_used = routing.n_used;
   const auto width = static_cast<uint32_t>(weight.shape.row_elements);
   const uint64_t n_out = weight.shape.n_rows;
@@ -112,7 +126,8 @@ void Experts::combine(float* out, const Weight& weight, const Routing& routing, 
         for (uint32_t j = 0; j < n_used; j++) {
           const float* product = products.data() + (r * n_used + j) * kCombinedRows;
           const float share = routing.weight(first + r, j);
-          for (uint64_t i = 0; i < n_now; i++) row[i] += share * product[i];
+          const float* expert_bias = bias.empty() ? nullptr : &bias[routing.expert(first + r, j) * n_out + begin];
+          for (uint64_t i = 0; i < n_now; i++) row[i] += share * (product[i] + (expert_bias ? expert_bias[i] : 0.0f));
         }
       }
     });

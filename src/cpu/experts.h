@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu/matmul.h"
+#include "plan/step.h"
 
 namespace rocmforge::cpu {
 
@@ -19,14 +20,15 @@ struct Routing {
   float weight(size_t row, uint32_t j) const { return rows[(row * n_used + j) * 2 + 1]; }
 };
 
-// The n_used largest of softmax(logits), the lower id first among equals; out: n_used pairs.
+// The experts that the step chooses for one row (plan/step.h); out: n_used pairs. `bias` is empty or one per expert.
 // Whatever the logits hold, the ids are distinct and below logits.size(). REQUIRES: n_used <= logits.size()
-void route_row(float* out, std::span<const float> logits, uint32_t n_used, bool normalise);
+void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step);
 
 // A matrix of every expert, and a slot's rows: one product after the other for each used expert of a row.
 struct ExpertPart {
   Weight weight;
-  float* out = nullptr;  // n_rows x n_used x weight.n_rows
+  float* out = nullptr;         // n_rows x n_used x weight.n_rows
+  std::span<const float> bias;  // n_experts x weight.n_rows, or none
 };
 
 class Experts {
@@ -36,8 +38,10 @@ class Experts {
   // out[r][j] = weight[expert j of r] * in[r];  in: n_rows x width
   void multiply(std::span<const ExpertPart> parts, const Routing& routing, const float* in, size_t n_rows,
                 uint32_t width);
-  // out[r] = sum over j, ascending: weight_j * (weight[expert j of r] * in[r][j]);  in: n_rows x n_used x width
-  void combine(float* out, const Weight& weight, const Routing& routing, const float* in, size_t n_rows);
+  // out[r] = sum over j, ascending: weight_j * (weight[expert j of r] * in[r][j] + bias[expert j of r])
+  // in: n_rows x n_used x width; bias: n_experts x weight.n_rows, or none
+  void combine(float* out, const Weight& weight, std::span<const float> bias, const Routing& routing, const float* in,
+               size_t n_rows);
 
  private:
   // The pairs (row, j) of rows [first, first + n), by expert.

@@ -40,8 +40,8 @@ std::vector<double> frequencies(const RopeSpec& rope, std::span<const float> fac
 }
 
 double magnitude(const RopeSpec& rope) {
-  if (rope.scaling != RopeScaling::yarn) return 1.0;
-  return rope.attention_factor * (rope.factor > 1.0f ? 1.0 + 0.1 * std::log(double{rope.factor}) : 1.0);
+  const bool grows = rope.scaling == RopeScaling::yarn && rope.factor > 1.0f;
+  return rope.attention_factor * (grows ? 1.0 + 0.1 * std::log(double{rope.factor}) : 1.0);
 }
 
 }  // namespace

@@ -8,7 +8,9 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
   auto file = std::make_shared<gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
   std::unique_ptr<Model> model(new Model);
   model->backend_ = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = options.n_threads});
-  model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file), {.n_loaders = options.n_threads}));
+  model->plan_ =
+      TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
+                                   {.weights = {.n_loaders = options.n_threads}, .n_context = options.n_context}));
   return model;
 }
 

@@ -19,7 +19,8 @@ namespace rocmforge {
 enum class LoadMode : uint8_t { lazy, eager };
 
 struct ModelOptions {
-  size_t n_threads = 0;  // that compute and that read; 0: one per core
+  size_t n_threads = 0;    // that compute and that read; 0: one per core
+  uint32_t n_context = 0;  // tokens of the longest sequence; 0: the model's, at most kDefaultContext
   const FileCalls* calls = nullptr;
 };
 

@@ -8,12 +8,10 @@ namespace rocmforge {
 
 Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions& asked) {
   SessionOptions options = asked;
-  const uint32_t trained = plan.spec().n_context;
-  if (options.n_context == 0) options.n_context = std::min(trained, kDefaultContext);
-  if (options.n_context > trained) {
-    return Error{
-        ErrorCode::invalid_argument,
-        fmt::format("session: a context of {} tokens, the model was trained for {}", options.n_context, trained)};
+  if (options.n_context == 0) options.n_context = plan.n_context();
+  if (options.n_context > plan.n_context()) {
+    return Error{ErrorCode::invalid_argument, fmt::format("session: a context of {} tokens, the plan allows {}",
+                                                          options.n_context, plan.n_context())};
   }
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
   options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);

@@ -15,14 +15,12 @@
 namespace rocmforge {
 
 struct SessionOptions {
-  uint32_t n_context = 0;    // positions; 0: what the model was trained for, at most kDefaultContext
+  uint32_t n_context = 0;    // positions; 0: what the plan allows
   uint32_t max_rows = 256;   // tokens per pass of a long prompt
   uint32_t max_outputs = 1;  // rows of logits per pass: evaluate_all takes that many tokens at a time
   KvType kv_type = KvType::f16;
   uint32_t prefetch_window = 3;
 };
-
-inline constexpr uint32_t kDefaultContext = 8192;
 
 class Session {
  public:

@@ -3,8 +3,9 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
+
+#include "model/families.h"
 
 namespace rocmforge {
 namespace {
@@ -47,6 +48,12 @@ class Keys {
   Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const {
     return metadata_.string_or(full(key), fallback);
   }
+  Result<bool> boolean_or(std::string_view key, bool fallback) const {
+    return metadata_.boolean_or(full(key), fallback);
+  }
+  Result<uint32_t> u32_or(std::string_view key, uint32_t fallback) const {
+    return metadata_.u32_or(full(key), fallback);
+  }
 
  private:
   static Result<uint32_t> in_range(const std::string& name, uint32_t value, uint32_t most) {
@@ -79,20 +86,8 @@ class Keys {
   std::string prefix_;
 };
 
-// What sets an architecture apart. A new family is a new row, and new fields of ModelSpec where a row does not suffice.
-struct Family {
-  std::string_view architecture;
-  RopePairs rope_pairs;
-  bool qkv_bias;
-};
-
-constexpr std::array kFamilies = {
-    Family{.architecture = "llama", .rope_pairs = RopePairs::neighbours, .qkv_bias = false},
-    Family{.architecture = "qwen2", .rope_pairs = RopePairs::halves, .qkv_bias = true},
-};
-
 Result<const Family*> find_family(std::string_view architecture) {
-  for (const Family& family : kFamilies) {
+  for (const Family& family : all_families()) {
     if (family.architecture == architecture) return &family;
   }
   return Error{ErrorCode::model_unsupported, fmt::format("model: architecture '{}' is not supported; known are {}",
@@ -108,42 +103,107 @@ Result<RopeSpec> read_rope(const Keys& keys, RopePairs pairs, uint32_t head_size
   rope.n_dims = TRY(keys.count_or("rope.dimension_count", head_size, head_size));
   if (rope.n_dims % 2) return bad_key(keys.full("rope.dimension_count"), fmt::format("{} is odd", rope.n_dims));
   rope.base = TRY(keys.positive_or("rope.freq_base", 10000.0f));
+  rope.attention_factor = TRY(keys.positive_or("rope.scaling.attn_factor", 1.0f));
+  rope.original_context = TRY(keys.count_or("rope.scaling.original_context_length",
+                                            TRY(keys.count("context_length", kMaxContext)), kMaxContext));
   // The older spelling of linear scaling is a bare factor.
   rope.factor = TRY(keys.positive_or("rope.scaling.factor", TRY(keys.positive_or("rope.scale_linear", 1.0f))));
   const std::string_view type = TRY(keys.string_or("rope.scaling.type", "linear"));
-  if (type == "none") {
-    rope.factor = 1.0f;
+  if (type == "none" || type == "longrope") {
+    rope.factor = 1.0f;  // longrope lies in factors of its own, one per pair
   } else if (type == "linear") {
     rope.scaling = rope.factor == 1.0f ? RopeScaling::none : RopeScaling::linear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::yarn;
-    rope.original_context = TRY(keys.count_or("rope.scaling.original_context_length",
-                                              TRY(keys.count("context_length", kMaxContext)), kMaxContext));
-    rope.attention_factor = TRY(keys.positive_or("rope.scaling.attn_factor", 1.0f));
     rope.beta_fast = TRY(keys.positive_or("rope.scaling.yarn_beta_fast", 32.0f));
     rope.beta_slow = TRY(keys.positive_or("rope.scaling.yarn_beta_slow", 1.0f));
   } else {
-    return Error{ErrorCode::model_unsupported,
-                 fmt::format("model: key '{}': rope scaling '{}' is not supported; known are none, linear, yarn",
-                             keys.full("rope.scaling.type"), type)};
+    return Error{
+        ErrorCode::model_unsupported,
+        fmt::format("model: key '{}': rope scaling '{}' is not supported; known are none, linear, yarn, longrope",
+                    keys.full("rope.scaling.type"), type)};
   }
   return rope;
 }
 
-Result<ExpertSpec> read_experts(const Keys& keys, uint32_t ff_width) {
+Result<ExpertSpec> read_experts(const Keys& keys, const Family& family, uint32_t ff_width) {
   ExpertSpec experts;
-  if (!keys.has("expert_count")) return experts;
   // Dense models are sometimes written with an expert count of 0.
-  if (auto n = keys.count("expert_count", 1'024); n.ok()) {
-    experts.n_experts = *n;
-  } else if (keys.has("expert_used_count") && keys.count("expert_used_count", 1'024).ok()) {
-    return std::move(n).error();
-  } else {
+  if (TRY(keys.u32_or("expert_count", 0)) == 0) {
+    if (TRY(keys.u32_or("expert_used_count", 0)) != 0)
+      return bad_key(keys.full("expert_count"), "0 of them, but some used");
     return experts;
   }
+  experts.n_experts = TRY(keys.count("expert_count", 1'024));
   experts.n_used = TRY(keys.count("expert_used_count", experts.n_experts));
   experts.width = TRY(keys.count_or("expert_feed_forward_length", ff_width, kMaxWidth));
+  const uint32_t n_shared = TRY(keys.u32_or("expert_shared_count", 0));
+  if (n_shared > kMaxWidth / experts.width)
+    return bad_key(keys.full("expert_shared_count"), fmt::format("{}", n_shared));
+  experts.shared_width = n_shared * experts.width;
+  experts.n_dense_layers = TRY(keys.u32_or("leading_dense_block_count", 0));
+  experts.scale = TRY(keys.positive_or("expert_weights_scale", 1.0f));
+  experts.gating = family.gating;
+  experts.normalise_weights = TRY(keys.boolean_or("expert_weights_norm", family.gating == Gating::softmax));
+  switch (TRY(keys.u32_or("expert_gating_func", 0))) {
+    case 0:
+      break;
+    case 1:
+      experts.gating = Gating::softmax;
+      break;
+    case 2:
+      experts.gating = Gating::sigmoid;
+      break;
+    case 3:
+      experts.gating = Gating::softmax_of_chosen;
+      break;
+    default:
+      return Error{ErrorCode::model_unsupported,
+                   fmt::format("model: key '{}': expert gating {}", keys.full("expert_gating_func"),
+                               TRY(keys.u32_or("expert_gating_func", 0)))};
+  }
   return experts;
+}
+
+Result<void> read_windows(const Keys& keys, const Family& family, ModelSpec& spec) {
+  spec.window_rope = spec.rope;
+  if (family.window_period == 0 || TRY(keys.u32_or("attention.sliding_window", family.window)) == 0) return {};
+  spec.window = TRY(keys.count_or("attention.sliding_window", family.window, kMaxContext));
+  spec.window_period = TRY(keys.count_or("attention.sliding_window_pattern", family.window_period, kMaxLayers));
+  if (family.window_rope_base > 0) {
+    // Windowed layers keep the plain rope they were trained with.
+    spec.window_rope.base = TRY(keys.positive_or("rope.freq_base_swa", family.window_rope_base));
+    spec.window_rope.scaling = RopeScaling::none;
+    spec.window_rope.factor = 1.0f;
+  }
+  return {};
+}
+
+Result<void> read_scales(const Keys& keys, const Family& family, ModelSpec& spec) {
+  switch (family.scales) {
+    case Scales::none:
+      break;
+    case Scales::granite:
+      spec.embedding_scale = TRY(keys.positive_or("embedding_scale", 1.0f));
+      spec.residual_scale = TRY(keys.positive_or("residual_scale", 1.0f));
+      spec.attention_scale = TRY(keys.positive_or("attention.scale", spec.attention_scale));
+      spec.logit_scale = 1.0f / TRY(keys.positive("logit_scale"));
+      break;
+    case Scales::command_r:
+      spec.logit_scale = TRY(keys.positive_or("logit_scale", 1.0f));
+      break;
+    case Scales::gemma: {
+      spec.embedding_scale = std::sqrt(static_cast<float>(spec.width));
+      if (keys.has("attn_logit_softcapping")) spec.attention_softcap = TRY(keys.positive("attn_logit_softcapping"));
+      if (keys.has("final_logit_softcapping")) spec.logit_softcap = TRY(keys.positive("final_logit_softcapping"));
+      // The 27B models of both generations scale by the width per head instead of the head's size.
+      const bool is_27b = (spec.architecture == "gemma2" && spec.n_layers == 46) ||
+                          (spec.architecture == "gemma3" && spec.n_layers == 62);
+      if (is_27b) spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.width / spec.n_heads));
+      break;
+    }
+  }
+  return {};
 }
 
 Result<uint32_t> read_vocab_size(const gguf::Metadata& metadata, const Keys& keys) {
@@ -167,7 +227,7 @@ Result<uint32_t> read_vocab_size(const gguf::Metadata& metadata, const Keys& key
 
 std::vector<std::string_view> supported_architectures() {
   std::vector<std::string_view> names;
-  for (const Family& family : kFamilies) names.push_back(family.architecture);
+  for (const Family& family : all_families()) names.push_back(family.architecture);
   return names;
 }
 
@@ -198,11 +258,22 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
                  fmt::format("model: heads with keys of {} and values of {} elements", spec.head_size, v)};
   }
   spec.ff_width = TRY(keys.count("feed_forward_length", kMaxWidth));
-  spec.norm_epsilon = TRY(keys.positive("attention.layer_norm_rms_epsilon"));
-  spec.rope = TRY(read_rope(keys, family.rope_pairs, spec.head_size));
-  spec.experts = TRY(read_experts(keys, spec.ff_width));
+  spec.norm = family.norm;
+  spec.norm_placement = family.norm_placement;
+  spec.ffn_norm_is_post_attention = family.ffn_norm_is_post_attention;
+  spec.norm_epsilon = TRY(keys.positive(family.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon"
+                                                                     : "attention.layer_norm_epsilon"));
+  spec.activation = family.activation;
+  spec.gated = family.gated;
+  spec.learned_positions = family.learned_positions;
+  spec.qk_norm = family.qk_norm;
   spec.qkv_bias = family.qkv_bias;
+  spec.has_sinks = family.has_sinks;
   spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.head_size));
+  spec.rope = TRY(read_rope(keys, family.rope_pairs, spec.head_size));
+  spec.experts = TRY(read_experts(keys, family, spec.ff_width));
+  TRY(read_windows(keys, family, spec));
+  TRY(read_scales(keys, family, spec));
   return spec;
 }
 

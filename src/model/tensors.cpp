@@ -18,16 +18,19 @@ class Binder {
  public:
   explicit Binder(const gguf::GgufFile& file) : file_(file) {}
 
-  const TensorInfo* require(const std::string& name, Dims dims) {
-    if (const TensorInfo* tensor = file_.find_tensor(name)) return checked(tensor, dims);
+  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+
+  TensorRef require(const std::string& name, Dims dims) {
+    if (const auto found = find(name, dims)) return *found;
     fail(ErrorCode::model_tensor_missing, fmt::format("model: no tensor '{}'", name));
-    return nullptr;
+    return {};
   }
 
-  std::optional<const TensorInfo*> find(const std::string& name, Dims dims) {
+  std::optional<TensorRef> find(const std::string& name, Dims dims) {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (!tensor) return std::nullopt;
-    return checked(tensor, dims);
+    check(*tensor, dims);
+    return TensorRef{tensor, tensor->dims[0], tensor->dims[1], tensor->dims[2] * tensor->dims[3], 0, {}};
   }
 
   void fail(ErrorCode code, std::string message) {
@@ -36,72 +39,195 @@ class Binder {
   std::optional<Error>& error() { return error_; }
 
  private:
-  const TensorInfo* checked(const TensorInfo* tensor, Dims dims) {
+  void check(const TensorInfo& tensor, Dims dims) {
     size_t i = 0;
-    bool same = tensor->n_dims >= 1;
-    for (const uint64_t dim : dims) same &= tensor->dims[i++] == dim;
-    for (; i < tensor->dims.size(); i++) same &= tensor->dims[i] == 1;
+    bool same = true;
+    for (const uint64_t dim : dims) same &= tensor.dims[i++] == dim;
+    for (; i < tensor.dims.size(); i++) same &= tensor.dims[i] == 1;
     if (!same) {
       fail(ErrorCode::model_tensor_shape,
-           fmt::format("model: tensor '{}': shape {}, expected {}", tensor->name,
-                       fmt::join(tensor->dims.begin(), tensor->dims.begin() + tensor->n_dims, " x "),
+           fmt::format("model: tensor '{}': shape {}, expected {}", tensor.name,
+                       fmt::join(tensor.dims.begin(), tensor.dims.begin() + tensor.n_dims, " x "),
                        fmt::join(dims, " x ")));
     }
-    if (dtype_info(tensor->dtype).use != DTypeUse::weight) {
-      fail(ErrorCode::model_unsupported, fmt::format("model: tensor '{}': type {} cannot hold weights", tensor->name,
-                                                     dtype_info(tensor->dtype).name));
+    if (dtype_info(tensor.dtype).use != DTypeUse::weight) {
+      fail(ErrorCode::model_unsupported,
+           fmt::format("model: tensor '{}': type {} cannot hold weights", tensor.name, dtype_info(tensor.dtype).name));
     }
-    return tensor;
   }
 
   const gguf::GgufFile& file_;
   std::optional<Error> error_;
 };
 
+// Rows [first, first + n) of a matrix, or elements of a vector.
+TensorRef rows_of(const TensorRef& whole, uint64_t first, uint64_t n, std::string_view part) {
+  TensorRef ref = whole;
+  ref.part = part;
+  if (!whole.tensor) return ref;  // an error is on its way
+  const DTypeInfo& dtype = dtype_info(whole.tensor->dtype);
+  if (whole.tensor->n_dims == 1) {
+    ref.row_elements = n;
+    ref.skip_bytes = first / dtype.block_elements * dtype.block_bytes;
+  } else {
+    ref.n_rows = n;
+    ref.skip_bytes = first * (whole.row_elements / dtype.block_elements * dtype.block_bytes);
+  }
+  return ref;
+}
+
 // Norms, biases and factors are read as f32 by every backend.
 constexpr bool is_vector_type(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-LayerWeights<const TensorInfo*> bind_layer(Binder& bind, const ModelSpec& spec, uint32_t layer) {
-  const auto name = [&](std::string_view rest) { return fmt::format("blk.{}.{}", layer, rest); };
-  const uint64_t d = spec.width, q = spec.q_width(), kv = spec.kv_width(), ff = spec.ff_width;
-  LayerWeights<const TensorInfo*> w;
-  w.attn_norm = bind.require(name("attn_norm.weight"), {d});
-  w.q = bind.require(name("attn_q.weight"), {d, q});
-  w.k = bind.require(name("attn_k.weight"), {d, kv});
-  w.v = bind.require(name("attn_v.weight"), {d, kv});
-  w.q_bias = bind.find(name("attn_q.bias"), {q});
-  w.k_bias = bind.find(name("attn_k.bias"), {kv});
-  w.v_bias = bind.find(name("attn_v.bias"), {kv});
-  if (spec.qkv_bias && !(w.q_bias && w.k_bias && w.v_bias)) {
-    bind.fail(ErrorCode::model_tensor_missing,
-              fmt::format("model: no tensor '{}', '{}' or '{}': {} needs all three", name("attn_q.bias"),
-                          name("attn_k.bias"), name("attn_v.bias"), spec.architecture));
+// The tensors of one layer: names in the file, shapes by the spec.
+class LayerBinder {
+ public:
+  LayerBinder(Binder& bind, const ModelSpec& spec, uint32_t layer) : bind_(bind), spec_(spec), layer_(layer) {}
+
+  LayerWeights<TensorRef> bind() {
+    norms();
+    attention();
+    if (spec_.is_mixture(layer_)) {
+      experts();
+    } else {
+      feed_forward();
+    }
+    return std::move(w_);
   }
-  w.attn_output = bind.require(name("attn_output.weight"), {q, d});
-  w.attn_output_bias = bind.find(name("attn_output.bias"), {d});
-  w.ffn_norm = bind.require(name("ffn_norm.weight"), {d});
-  if (spec.is_mixture()) {
-    const uint64_t n = spec.experts.n_experts, width = spec.experts.width;
-    w.router = bind.require(name("ffn_gate_inp.weight"), {d, n});
-    w.experts_gate = bind.require(name("ffn_gate_exps.weight"), {d, width, n});
-    w.experts_up = bind.require(name("ffn_up_exps.weight"), {d, width, n});
-    w.experts_down = bind.require(name("ffn_down_exps.weight"), {width, d, n});
-  } else {
-    w.ffn_gate = bind.require(name("ffn_gate.weight"), {d, ff});
-    w.ffn_up = bind.require(name("ffn_up.weight"), {d, ff});
-    w.ffn_down = bind.require(name("ffn_down.weight"), {ff, d});
-    w.ffn_gate_bias = bind.find(name("ffn_gate.bias"), {ff});
-    w.ffn_up_bias = bind.find(name("ffn_up.bias"), {ff});
-    w.ffn_down_bias = bind.find(name("ffn_down.bias"), {d});
+
+ private:
+  std::string name(std::string_view rest) const { return fmt::format("blk.{}.{}", layer_, rest); }
+  TensorRef require(std::string_view rest, Dims dims) { return bind_.require(name(rest), dims); }
+  std::optional<TensorRef> find(std::string_view rest, Dims dims) { return bind_.find(name(rest), dims); }
+
+  void norms() {
+    const uint64_t d = spec_.width;
+    const bool before = spec_.norm_placement != NormPlacement::after;
+    const bool after =
+        spec_.norm_placement == NormPlacement::after || spec_.norm_placement == NormPlacement::before_and_after;
+    if (before) {
+      w_.attn_norm = require("attn_norm.weight", {d});
+      w_.attn_norm_bias = find("attn_norm.bias", {d});
+    }
+    if (before && spec_.norm_placement != NormPlacement::shared) {
+      const std::string ffn_norm = spec_.ffn_norm_is_post_attention ? "post_attention_norm" : "ffn_norm";
+      w_.ffn_norm = require(ffn_norm + ".weight", {d});
+      w_.ffn_norm_bias = find(ffn_norm + ".bias", {d});
+    }
+    if (after) {
+      w_.attn_post_norm = require("post_attention_norm.weight", {d});
+      w_.ffn_post_norm = require("post_ffw_norm.weight", {d});
+    }
   }
-  return w;
+
+  void attention() {
+    const uint64_t d = spec_.width, q = spec_.q_width(), kv = spec_.kv_width();
+    if (bind_.has(name("attn_qkv.weight"))) {
+      const TensorRef qkv = require("attn_qkv.weight", {d, q + 2 * kv});
+      w_.q = rows_of(qkv, 0, q, "q");
+      w_.k = rows_of(qkv, q, kv, "k");
+      w_.v = rows_of(qkv, q + kv, kv, "v");
+      if (const auto bias = find("attn_qkv.bias", {q + 2 * kv})) {
+        w_.q_bias = rows_of(*bias, 0, q, "q");
+        w_.k_bias = rows_of(*bias, q, kv, "k");
+        w_.v_bias = rows_of(*bias, q + kv, kv, "v");
+      }
+    } else {
+      w_.q = require("attn_q.weight", {d, q});
+      w_.k = require("attn_k.weight", {d, kv});
+      w_.v = require("attn_v.weight", {d, kv});
+      w_.q_bias = find("attn_q.bias", {q});
+      w_.k_bias = find("attn_k.bias", {kv});
+      w_.v_bias = find("attn_v.bias", {kv});
+    }
+    if (spec_.qkv_bias && !(w_.q_bias && w_.k_bias && w_.v_bias)) {
+      bind_.fail(ErrorCode::model_tensor_missing,
+                 fmt::format("model: no tensor '{}', '{}' or '{}': {} needs all three", name("attn_q.bias"),
+                             name("attn_k.bias"), name("attn_v.bias"), spec_.architecture));
+    }
+    w_.attn_output = require("attn_output.weight", {q, d});
+    w_.attn_output_bias = find("attn_output.bias", {d});
+    if (spec_.has_sinks) w_.sinks = require("attn_sinks.weight", {spec_.n_heads});
+    query_key_norms();
+  }
+
+  void query_key_norms() {
+    const uint64_t q = spec_.q_width(), kv = spec_.kv_width(), head = spec_.head_size;
+    switch (spec_.qk_norm) {
+      case QkNorm::none:
+        if (bind_.has(name("attn_q_norm.weight"))) {
+          bind_.fail(ErrorCode::model_unsupported,
+                     fmt::format("model: tensor '{}': {} models with normalised queries are not supported",
+                                 name("attn_q_norm.weight"), spec_.architecture));
+        }
+        break;
+      case QkNorm::heads:
+        w_.q_norm = require("attn_q_norm.weight", {head});
+        w_.k_norm = require("attn_k_norm.weight", {head});
+        break;
+      case QkNorm::heads_if_present:
+        w_.q_norm = find("attn_q_norm.weight", {head});
+        w_.k_norm = find("attn_k_norm.weight", {head});
+        break;
+      case QkNorm::row:
+        w_.q_norm = require("attn_q_norm.weight", {q});
+        w_.k_norm = require("attn_k_norm.weight", {kv});
+        break;
+    }
+  }
+
+  void feed_forward() {
+    const uint64_t d = spec_.width, ff = spec_.ff_width;
+    if (spec_.gated && !bind_.has(name("ffn_gate.weight"))) {
+      const TensorRef both = require("ffn_up.weight", {d, 2 * ff});
+      w_.ffn_gate = rows_of(both, 0, ff, "gate");
+      w_.ffn_up = rows_of(both, ff, ff, "up");
+    } else {
+      if (spec_.gated) w_.ffn_gate = require("ffn_gate.weight", {d, ff});
+      w_.ffn_up = require("ffn_up.weight", {d, ff});
+      w_.ffn_gate_bias = find("ffn_gate.bias", {ff});
+      w_.ffn_up_bias = find("ffn_up.bias", {ff});
+    }
+    w_.ffn_down = require("ffn_down.weight", {ff, d});
+    w_.ffn_down_bias = find("ffn_down.bias", {d});
+  }
+
+  void experts() {
+    const uint64_t d = spec_.width, n = spec_.experts.n_experts, ff = spec_.experts.width;
+    w_.router = require("ffn_gate_inp.weight", {d, n});
+    w_.router_bias = find("ffn_gate_inp.bias", {n});
+    w_.router_choice_bias = find("exp_probs_b.bias", {n});
+    w_.experts_gate = require("ffn_gate_exps.weight", {d, ff, n});
+    w_.experts_up = require("ffn_up_exps.weight", {d, ff, n});
+    w_.experts_down = require("ffn_down_exps.weight", {ff, d, n});
+    w_.experts_gate_bias = find("ffn_gate_exps.bias", {ff, n});
+    w_.experts_up_bias = find("ffn_up_exps.bias", {ff, n});
+    w_.experts_down_bias = find("ffn_down_exps.bias", {d, n});
+    if (const uint64_t shared = spec_.experts.shared_width; shared > 0) {
+      w_.shared_gate = require("ffn_gate_shexp.weight", {d, shared});
+      w_.shared_up = require("ffn_up_shexp.weight", {d, shared});
+      w_.shared_down = require("ffn_down_shexp.weight", {shared, d});
+    }
+  }
+
+  Binder& bind_;
+  const ModelSpec& spec_;
+  uint32_t layer_;
+  LayerWeights<TensorRef> w_;
+};
+
+std::optional<TensorRef> bind_rope_factors(Binder& bind, const ModelSpec& spec, uint32_t n_context) {
+  const Dims dims = {spec.rope.n_dims / 2};
+  if (const auto factors = bind.find("rope_freqs.weight", dims)) return factors;
+  const bool is_long = n_context > spec.rope.original_context;
+  return bind.find(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight", dims);
 }
 
 }  // namespace
 
-Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& spec) {
+Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& spec, uint32_t n_context) {
   for (const TensorInfo& tensor : file.tensors()) {
     if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale")) {
       return Error{ErrorCode::model_unsupported,
@@ -116,13 +242,16 @@ Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& s
   Binder bind(file);
   ModelTensors model;
   model.token_embedding = bind.require("token_embd.weight", {spec.width, spec.n_vocab});
+  if (spec.learned_positions)
+    model.position_embedding = bind.require("position_embd.weight", {spec.width, spec.n_context});
   model.output_norm = bind.require("output_norm.weight", {spec.width});
+  model.output_norm_bias = bind.find("output_norm.bias", {spec.width});
   const auto output = bind.find("output.weight", {spec.width, spec.n_vocab});
   model.tied = !output;
   model.output = output.value_or(model.token_embedding);
-  model.rope_factors = bind.find("rope_freqs.weight", {spec.rope.n_dims / 2});
+  model.rope_factors = bind_rope_factors(bind, spec, n_context);
   for (uint32_t layer = 0; layer < spec.n_layers && !bind.error(); layer++) {
-    model.layers.push_back(bind_layer(bind, spec, layer));
+    model.layers.push_back(LayerBinder(bind, spec, layer).bind());
   }
   if (bind.error()) return *std::move(bind.error());
   return model;

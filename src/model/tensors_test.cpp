@@ -28,7 +28,7 @@ std::unique_ptr<Opened> bind(const gguf::HeaderBuilder& header) {
   opened->file = std::make_unique<gguf::GgufFile>(std::move(*file));
   const auto spec = read_model_spec(opened->file->metadata());
   EXPECT_TRUE(spec.ok()) << spec.error().message;
-  opened->tensors = bind_tensors(*opened->file, *spec);
+  opened->tensors = bind_tensors(*opened->file, *spec, spec->n_context);
   return opened;
 }
 
@@ -56,9 +56,9 @@ TEST(BindTensors, FindsEveryRole) {
   ASSERT_TRUE(opened->tensors.ok()) << opened->tensors.error().message;
   const ModelTensors& t = *opened->tensors;
   EXPECT_EQ(t.layers.size(), 3u);
-  EXPECT_EQ(t.layers[1].q->name, "blk.1.attn_q.weight");
+  EXPECT_EQ(t.layers[1].q.tensor->name, "blk.1.attn_q.weight");
   EXPECT_FALSE(t.tied);
-  EXPECT_EQ(t.output->name, "output.weight");
+  EXPECT_EQ(t.output.tensor->name, "output.weight");
   EXPECT_FALSE(t.layers[0].router.has_value());
 }
 
@@ -66,7 +66,7 @@ TEST(BindTensors, TiedModelsShareTheEmbedding) {
   const auto opened = bind(TinyModel{.tied = true}.header());
   ASSERT_TRUE(opened->tensors.ok());
   EXPECT_TRUE(opened->tensors->tied);
-  EXPECT_EQ(opened->tensors->output, opened->tensors->token_embedding);
+  EXPECT_EQ(opened->tensors->output.tensor, opened->tensors->token_embedding.tensor);
 }
 
 TEST(BindTensors, EveryMissingTensorIsNamed) {

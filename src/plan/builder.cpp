@@ -1,7 +1,7 @@
 // The forward pass of every family, written once, top to bottom.
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -10,51 +10,42 @@
 namespace rocmforge {
 namespace {
 
-WeightShape shape_of(const gguf::TensorInfo& tensor) {
-  return {tensor.dtype, tensor.dims[0], tensor.dims[1], tensor.dims[2] * tensor.dims[3]};
-}
-
-// Gives every tensor a WeightId in the order of first use; a tied tensor gets one.
+// Gives every tensor, or part of one, a WeightId in the order of first use; a tied tensor gets one.
 class Handles {
  public:
-  WeightId add(const gguf::TensorInfo* tensor, uint32_t stage) {
-    const auto [at, is_new] = ids_.emplace(tensor, WeightId(static_cast<uint32_t>(requests_.size())));
-    if (is_new) requests_.push_back({tensor, shape_of(*tensor), stage});
+  WeightId add(const TensorRef& ref, uint32_t stage) {
+    const auto [at, is_new] =
+        ids_.emplace(std::pair(ref.tensor, ref.skip_bytes), WeightId(static_cast<uint32_t>(requests_.size())));
+    if (is_new) {
+      const WeightShape shape{ref.tensor->dtype, ref.row_elements, ref.n_rows, ref.n_matrices};
+      requests_.push_back({ref.tensor, shape, stage, ref.skip_bytes, ref.part});
+    }
     return at->second;
   }
-  std::optional<WeightId> add(std::optional<const gguf::TensorInfo*> tensor, uint32_t stage) {
-    return tensor ? std::optional(add(*tensor, stage)) : std::nullopt;
+  std::optional<WeightId> add(const std::optional<TensorRef>& ref, uint32_t stage) {
+    return ref ? std::optional(add(*ref, stage)) : std::nullopt;
   }
   std::vector<WeightRequest> take() { return std::move(requests_); }
 
  private:
-  std::unordered_map<const gguf::TensorInfo*, WeightId> ids_;
+  std::map<std::pair<const gguf::TensorInfo*, uint64_t>, WeightId> ids_;
   std::vector<WeightRequest> requests_;
 };
 
-LayerPlan layer_handles(Handles& handles, const LayerWeights<const gguf::TensorInfo*>& t, uint32_t stage) {
-  const auto h = [&](auto tensor) { return handles.add(tensor, stage); };
+LayerPlan layer_handles(Handles& handles, const LayerWeights<TensorRef>& tensors, uint32_t stage) {
+  // Both structs list the same fields in the same order.
+  std::vector<std::optional<WeightId>> ids;
+  LayerWeights<TensorRef>::for_each(
+      tensors, [&](const auto& field) { ids.push_back(handles.add(std::optional<TensorRef>(field), stage)); });
   LayerPlan plan;
-  plan.attn_norm = h(t.attn_norm);
-  plan.q = h(t.q);
-  plan.k = h(t.k);
-  plan.v = h(t.v);
-  plan.q_bias = h(t.q_bias);
-  plan.k_bias = h(t.k_bias);
-  plan.v_bias = h(t.v_bias);
-  plan.attn_output = h(t.attn_output);
-  plan.attn_output_bias = h(t.attn_output_bias);
-  plan.ffn_norm = h(t.ffn_norm);
-  plan.ffn_gate = h(t.ffn_gate);
-  plan.ffn_up = h(t.ffn_up);
-  plan.ffn_gate_bias = h(t.ffn_gate_bias);
-  plan.ffn_up_bias = h(t.ffn_up_bias);
-  plan.ffn_down = h(t.ffn_down);
-  plan.ffn_down_bias = h(t.ffn_down_bias);
-  plan.router = h(t.router);
-  plan.experts_gate = h(t.experts_gate);
-  plan.experts_up = h(t.experts_up);
-  plan.experts_down = h(t.experts_down);
+  size_t i = 0;
+  struct Assign {
+    std::vector<std::optional<WeightId>>& ids;
+    size_t& i;
+    void operator()(std::optional<WeightId>& field) const { field = ids[i++]; }
+    void operator()(WeightId& field) const { field = *ids[i++]; }
+  };
+  LayerPlan::for_each(plan, Assign{ids, i});
   return plan;
 }
 
@@ -65,21 +56,21 @@ void collect_weights(const Step& step, std::vector<WeightId>& out) {
   };
   struct Visitor {
     decltype(add)& put;
-    void operator()(const Embed& s) const { put(s.table); }
+    void operator()(const Embed& s) const { put(s.table), put(s.positions); }
     void operator()(const Norm& s) const { put(s.weight), put(s.bias); }
     void operator()(const Matmul& s) const {
       for (const auto& part : s.parts) put(part.weight), put(part.bias);
     }
     void operator()(const Rope& s) const { put(s.factors); }
     void operator()(const ExpertMatmul& s) const {
-      for (const auto& part : s.parts) put(part.weight);
+      for (const auto& part : s.parts) put(part.weight), put(part.bias);
     }
-    void operator()(const ExpertCombine& s) const { put(s.weight); }
+    void operator()(const ExpertCombine& s) const { put(s.weight), put(s.bias); }
     void operator()(const StoreKv&) const {}
-    void operator()(const Attend&) const {}
+    void operator()(const Attend& s) const { put(s.sinks); }
     void operator()(const Activate&) const {}
     void operator()(const Add&) const {}
-    void operator()(const Route&) const {}
+    void operator()(const Route& s) const { put(s.bias); }
     void operator()(const TakeRows&) const {}
   };
   std::visit(Visitor{add}, step);
@@ -94,67 +85,96 @@ class PlanBuilder {
   void build() {
     make_slots();
     begin_stage("embedding");
-    emit(Embed{w_.token_embedding, x_});
+    emit(Embed{w_.token_embedding, x_, spec_.embedding_scale, w_.position_embedding});
     for (uint32_t i = 0; i < spec_.n_layers; i++) {
       begin_stage(fmt::format("layer {}", i));
-      layer(i, w_.layers[i], i + 1 == spec_.n_layers);
+      layer(i, w_.layers[i]);
     }
     begin_stage("output");
-    emit(norm(x_, plan_.hidden_, w_.output_norm));
-    emit(Matmul{plan_.hidden_, {{w_.output, std::nullopt, plan_.logits_}}});
+    emit(norm(x_, plan_.hidden_, w_.output_norm, w_.output_norm_bias));
+    emit(Matmul{plan_.hidden_, {{w_.output, std::nullopt, plan_.logits_}}, spec_.logit_scale, spec_.logit_softcap});
     for (Stage& stage : plan_.stages_) {
       for (const Step& step : stage.steps) collect_weights(step, stage.weights);
     }
   }
 
  private:
-  void layer(uint32_t i, const LayerPlan& w, bool is_last) {
-    attention(i, w);
-    if (is_last) keep_output_rows();
+  // x += attention(norm x), then x += feed_forward(norm x); with a shared norm both read the same norm of x.
+  void layer(uint32_t i, const LayerPlan& w) {
+    const bool is_parallel = spec_.norm_placement == NormPlacement::shared;
+    SlotId in = w.attn_norm ? h_ : x_;
+    if (w.attn_norm) emit(norm(x_, h_, *w.attn_norm, w.attn_norm_bias));
+    attention(i, w, in);
+    if (i + 1 == spec_.n_layers) keep_output_rows(is_parallel);
     emit(Matmul{attended_, {{w.attn_output, w.attn_output_bias, delta_}}});
-    emit(Add{delta_, x_});
-    emit(norm(x_, h_, w.ffn_norm));
-    if (spec_.is_mixture()) {
-      experts(w);
+    if (w.attn_post_norm) emit(norm(delta_, delta_, *w.attn_post_norm));
+    emit(Add{delta_, x_, spec_.residual_scale});
+
+    in = w.ffn_norm || is_parallel ? h_ : x_;
+    if (w.ffn_norm) emit(norm(x_, h_, *w.ffn_norm, w.ffn_norm_bias));
+    if (spec_.is_mixture(i)) {
+      experts(w, in);
     } else {
-      feed_forward(w);
+      feed_forward(w, in);
     }
-    emit(Add{delta_, x_});
+    if (w.ffn_post_norm) emit(norm(delta_, delta_, *w.ffn_post_norm));
+    emit(Add{delta_, x_, spec_.residual_scale});
   }
 
-  void attention(uint32_t i, const LayerPlan& w) {
-    emit(norm(x_, h_, w.attn_norm));
-    emit(Matmul{h_, {{w.q, w.q_bias, q_}, {w.k, w.k_bias, k_}, {w.v, w.v_bias, v_}}});
-    emit(Rope{spec_.rope, w_.rope_factors, spec_.head_size, q_, k_});
+  void attention(uint32_t i, const LayerPlan& w, SlotId in) {
+    const bool has_window = spec_.has_window(i);
+    emit(Matmul{in, {{w.q, w.q_bias, q_}, {w.k, w.k_bias, k_}, {w.v, w.v_bias, v_}}});
+    const uint32_t group = spec_.qk_norm == QkNorm::row ? 0 : spec_.head_size;
+    if (w.q_norm) emit(norm(q_, q_, *w.q_norm, std::nullopt, group));
+    if (w.k_norm) emit(norm(k_, k_, *w.k_norm, std::nullopt, group));
+    if (!spec_.learned_positions) {
+      emit(Rope{has_window ? spec_.window_rope : spec_.rope, w_.rope_factors, spec_.head_size, q_, k_});
+    }
     emit(StoreKv{i, k_, v_});
-    emit(Attend{i, spec_.n_heads, spec_.n_kv_heads, spec_.head_size, spec_.attention_scale, q_, attended_});
+    emit(Attend{i, spec_.n_heads, spec_.n_kv_heads, spec_.head_size, spec_.attention_scale, q_, attended_,
+                has_window ? spec_.window : 0, spec_.attention_softcap, w.sinks});
   }
 
-  void feed_forward(const LayerPlan& w) {
-    emit(Matmul{h_, {{*w.ffn_gate, w.ffn_gate_bias, gate_}, {*w.ffn_up, w.ffn_up_bias, up_}}});
-    emit(Activate{spec_.activation, gate_, up_, gate_});
+  void feed_forward(const LayerPlan& w, SlotId in) {
+    if (spec_.gated) {
+      emit(Matmul{in, {{*w.ffn_gate, w.ffn_gate_bias, gate_}, {*w.ffn_up, w.ffn_up_bias, up_}}});
+    } else {
+      emit(Matmul{in, {{*w.ffn_up, w.ffn_up_bias, gate_}}});
+    }
+    emit(Activate{spec_.activation, gate_, up_, gate_, spec_.gated});
     emit(Matmul{gate_, {{*w.ffn_down, w.ffn_down_bias, delta_}}});
   }
 
-  void experts(const LayerPlan& w) {
+  void experts(const LayerPlan& w, SlotId in) {
     const ExpertSpec& e = spec_.experts;
-    emit(Matmul{h_, {{*w.router, std::nullopt, scores_}}});
-    emit(Route{e.n_experts, e.n_used, e.normalise_weights, scores_, routing_});
-    emit(ExpertMatmul{e.n_used, h_, routing_, {{*w.experts_gate, gate_}, {*w.experts_up, up_}}});
-    emit(Activate{spec_.activation, gate_, up_, gate_});
-    emit(ExpertCombine{e.n_used, gate_, routing_, delta_, *w.experts_down});
+    emit(Matmul{in, {{*w.router, w.router_bias, scores_}}});
+    emit(Route{e.n_experts, e.n_used, e.normalise_weights, scores_, routing_, e.gating, e.scale, w.router_choice_bias});
+    emit(ExpertMatmul{
+        e.n_used,
+        in,
+        routing_,
+        {{*w.experts_gate, expert_gate_, w.experts_gate_bias}, {*w.experts_up, expert_up_, w.experts_up_bias}}});
+    emit(Activate{spec_.activation, expert_gate_, expert_up_, expert_gate_});
+    emit(ExpertCombine{e.n_used, expert_gate_, routing_, delta_, *w.experts_down, w.experts_down_bias});
+    if (!w.shared_gate) return;
+    emit(Matmul{in, {{*w.shared_gate, std::nullopt, shared_gate_}, {*w.shared_up, std::nullopt, shared_up_}}});
+    emit(Activate{spec_.activation, shared_gate_, shared_up_, shared_gate_});
+    emit(Matmul{shared_gate_, {{*w.shared_down, std::nullopt, shared_delta_}}});
+    emit(Add{shared_delta_, delta_});
   }
 
   // After the last layer's attention only the rows whose logits are wanted go on, in slots of their own.
-  void keep_output_rows() {
-    const SlotId x = x_, attended = attended_;
+  void keep_output_rows(bool with_norm) {
+    const SlotId x = x_, attended = attended_, h = h_;
     make_row_slots(SlotRows::outputs);
     emit(TakeRows{x, x_});
     emit(TakeRows{attended, attended_});
+    if (with_norm) emit(TakeRows{h, h_});
   }
 
-  Norm norm(SlotId in, SlotId out, WeightId weight) const {
-    return {spec_.norm, spec_.norm_epsilon, in, out, weight, std::nullopt};
+  Norm norm(SlotId in, SlotId out, WeightId weight, std::optional<WeightId> bias = std::nullopt,
+            uint32_t group = 0) const {
+    return {spec_.norm, spec_.norm_epsilon, in, out, weight, bias, group};
   }
 
   void make_slots() {
@@ -168,17 +188,25 @@ class PlanBuilder {
 
   // The slots that exist for all rows, and again for the output rows.
   void make_row_slots(SlotRows rows) {
-    const uint32_t n_parallel = spec_.is_mixture() ? spec_.experts.n_used : 1;
-    const uint32_t ff_width = spec_.is_mixture() ? spec_.experts.width : spec_.ff_width;
+    const ExpertSpec& e = spec_.experts;
     x_ = slot("x", spec_.width, rows);
     h_ = slot("h", spec_.width, rows);
     delta_ = slot("delta", spec_.width, rows);
     attended_ = slot("attended", spec_.q_width(), rows);
-    gate_ = slot("gate", n_parallel * ff_width, rows);
-    up_ = slot("up", n_parallel * ff_width, rows);
-    if (spec_.is_mixture()) {
-      scores_ = slot("scores", spec_.experts.n_experts, rows);
-      routing_ = slot("routing", 2 * spec_.experts.n_used, rows);
+    if (!spec_.is_mixture(0)) {
+      gate_ = slot("gate", spec_.ff_width, rows);
+      up_ = slot("up", spec_.ff_width, rows);
+    }
+    if (e.n_experts > 0) {
+      scores_ = slot("scores", e.n_experts, rows);
+      routing_ = slot("routing", 2 * e.n_used, rows);
+      expert_gate_ = slot("expert gate", e.n_used * e.width, rows);
+      expert_up_ = slot("expert up", e.n_used * e.width, rows);
+    }
+    if (e.shared_width > 0) {
+      shared_gate_ = slot("shared gate", e.shared_width, rows);
+      shared_up_ = slot("shared up", e.shared_width, rows);
+      shared_delta_ = slot("shared delta", spec_.width, rows);
     }
   }
 
@@ -193,29 +221,38 @@ class PlanBuilder {
   ExecutionPlan& plan_;
   const ModelSpec& spec_;
   const ModelWeights<WeightId>& w_;
-  SlotId x_, h_, delta_, q_, k_, v_, attended_, gate_, up_, scores_, routing_;
+  SlotId x_, h_, delta_, q_, k_, v_, attended_, gate_, up_;
+  SlotId scores_, routing_, expert_gate_, expert_up_, shared_gate_, shared_up_, shared_delta_;
 };
 
 Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend,
                                                                 std::shared_ptr<const gguf::GgufFile> file,
-                                                                const WeightStore::Options& options) {
+                                                                const PlanOptions& options) {
   std::unique_ptr<ExecutionPlan> plan(new ExecutionPlan);
   plan->spec_ = TRY(read_model_spec(file->metadata()));
-  const ModelTensors tensors = TRY(bind_tensors(*file, plan->spec_));
+  const uint32_t trained = plan->spec_.n_context;
+  plan->n_context_ = options.n_context != 0 ? options.n_context : std::min(trained, kDefaultContext);
+  if (plan->n_context_ > trained) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("plan: a context of {} tokens, the model was trained for {}", plan->n_context_, trained)};
+  }
+  const ModelTensors tensors = TRY(bind_tensors(*file, plan->spec_, plan->n_context_));
 
   // Stage 0 is the embedding, 1 + i layer i, the last the output: the order of loading is the order of use.
   Handles handles;
   ModelWeights<WeightId>& w = plan->handles_;
   w.token_embedding = handles.add(tensors.token_embedding, 0);
+  w.position_embedding = handles.add(tensors.position_embedding, 0);
   w.rope_factors = handles.add(tensors.rope_factors, 1);
   for (uint32_t i = 0; i < plan->spec_.n_layers; i++) {
     w.layers.push_back(layer_handles(handles, tensors.layers[i], 1 + i));
   }
   w.output_norm = handles.add(tensors.output_norm, plan->spec_.n_layers + 1);
+  w.output_norm_bias = handles.add(tensors.output_norm_bias, plan->spec_.n_layers + 1);
   w.output = handles.add(tensors.output, plan->spec_.n_layers + 1);
   w.tied = tensors.tied;
 
-  plan->weights_ = TRY(WeightStore::create(file, backend.placement(), handles.take(), options));
+  plan->weights_ = TRY(WeightStore::create(file, backend.placement(), handles.take(), options.weights));
   plan->file_ = std::move(file);
   plan->backend_ = &backend;
   PlanBuilder(*plan).build();

@@ -33,6 +33,13 @@ struct Stage {
   std::vector<WeightId> weights;  // each once
 };
 
+inline constexpr uint32_t kDefaultContext = 8192;
+
+struct PlanOptions {
+  WeightStore::Options weights;
+  uint32_t n_context = 0;  // positions a sequence may have; 0: what the model was trained for, at most kDefaultContext
+};
+
 // What a plan will take, before a byte is allocated.
 struct MemoryBill {
   uint64_t weight_bytes = 0;  // in the kernels' layout
@@ -44,9 +51,10 @@ struct MemoryBill {
 class ExecutionPlan {
  public:
   static Result<std::unique_ptr<ExecutionPlan>> from_gguf(Backend& backend, std::shared_ptr<const gguf::GgufFile> file,
-                                                          const WeightStore::Options& options = {});
+                                                          const PlanOptions& options = {});
 
   const ModelSpec& spec() const { return spec_; }
+  uint32_t n_context() const { return n_context_; }
   const gguf::GgufFile& file() const { return *file_; }
   Backend& backend() const { return *backend_; }
   WeightStore& weights() const { return *weights_; }
@@ -69,6 +77,7 @@ class ExecutionPlan {
   ExecutionPlan() = default;
 
   ModelSpec spec_;
+  uint32_t n_context_ = 0;
   std::shared_ptr<const gguf::GgufFile> file_;
   Backend* backend_ = nullptr;
   std::unique_ptr<WeightStore> weights_;

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <iterator>
-
 #include "plan/execution_plan.h"
 
 namespace rocmforge {
@@ -23,6 +21,8 @@ std::string_view name_of(Activation kind) {
       return "silu";
     case Activation::gelu:
       return "gelu";
+    case Activation::clamped_swish:
+      return "clamped swish";
   }
   RF_UNREACHABLE("an Activation outside its enum");
 }
@@ -52,20 +52,25 @@ struct StepPrinter {
                        dtype_info(t.shape.dtype).name);
   }
   std::string bias(std::optional<WeightId> id) const { return id ? " + " + weight(*id) : ""; }
+  static std::string times(float scale) { return scale == 1 ? "" : fmt::format("{} * ", scale); }
+  static std::string capped(float softcap) { return softcap == 0 ? "" : fmt::format(", capped at {}", softcap); }
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) const {
     out += "  ";
-    fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+    out += fmt::format(format, std::forward<Args>(args)...);
     out += '\n';
   }
 
-  void operator()(const Embed& s) const { line("{} = embed {}", slot(s.out), weight(s.table)); }
+  void operator()(const Embed& s) const {
+    line("{} = {}embed {}{}", slot(s.out), times(s.scale), weight(s.table), bias(s.positions));
+  }
   void operator()(const Norm& s) const {
     line("{} = {} norm {} * {}{}", slot(s.out), name_of(s.kind), slot(s.in), weight(s.weight), bias(s.bias));
   }
   void operator()(const Matmul& s) const {
     for (const auto& part : s.parts) {
-      line("{} = {} * {}{}", slot(part.out), weight(part.weight), slot(s.in), bias(part.bias));
+      line("{} = {}{} * {}{}{}", slot(part.out), times(s.scale), weight(part.weight), slot(s.in), bias(part.bias),
+           capped(s.softcap));
     }
   }
   void operator()(const Rope& s) const {
@@ -74,23 +79,26 @@ struct StepPrinter {
   }
   void operator()(const StoreKv& s) const { line("cache {} <- {}, {}", s.layer, slot(s.k), slot(s.v)); }
   void operator()(const Attend& s) const {
-    line("{} = attend {} over cache {} ({} heads of {}, {} kv heads)", slot(s.out), slot(s.q), s.layer, s.n_heads,
-         s.head_size, s.n_kv_heads);
+    line("{} = attend {} over cache {} ({} heads of {}, {} kv heads{}{}{})", slot(s.out), slot(s.q), s.layer, s.n_heads,
+         s.head_size, s.n_kv_heads, s.window > 0 ? fmt::format(", the last {} positions", s.window) : "",
+         capped(s.softcap), s.sinks ? ", sinks " + weight(*s.sinks) : "");
   }
   void operator()(const Activate& s) const {
-    line("{} = {}({}) * {}", slot(s.out), name_of(s.kind), slot(s.gate), slot(s.up));
+    line("{} = {}({}){}", slot(s.out), name_of(s.kind), slot(s.gate), s.gated ? fmt::format(" * {}", slot(s.up)) : "");
   }
-  void operator()(const Add& s) const { line("{} += {}", slot(s.out), slot(s.in)); }
+  void operator()(const Add& s) const { line("{} += {}{}", slot(s.out), times(s.scale), slot(s.in)); }
   void operator()(const Route& s) const {
-    line("{} = the best {} of {} experts by {}", slot(s.out), s.n_used, s.n_experts, slot(s.logits));
+    line("{} = {}the best {} of {} experts by {}{}", slot(s.out), times(s.scale), s.n_used, s.n_experts, slot(s.logits),
+         bias(s.bias));
   }
   void operator()(const ExpertMatmul& s) const {
     for (const auto& part : s.parts) {
-      line("{} = {}[{}] * {}", slot(part.out), weight(part.weight), slot(s.routing), slot(s.in));
+      line("{} = {}[{}] * {}{}", slot(part.out), weight(part.weight), slot(s.routing), slot(s.in), bias(part.bias));
     }
   }
   void operator()(const ExpertCombine& s) const {
-    line("{} = sum {} * {}[{}] * {}", slot(s.out), slot(s.routing), weight(s.weight), slot(s.routing), slot(s.in));
+    line("{} = sum {} * ({}[{}] * {}{})", slot(s.out), slot(s.routing), weight(s.weight), slot(s.routing), slot(s.in),
+         bias(s.bias));
   }
   void operator()(const TakeRows& s) const { line("{} = output rows of {}", slot(s.out), slot(s.in)); }
 };

@@ -28,22 +28,27 @@ struct Slot {
   SlotRows rows = SlotRows::batch;
 };
 
-// out[r] = table[token[r]]
+// out[r] = scale * table[token[r]], plus positions[position of r] where positions are learned
 struct Embed {
   WeightId table;
   SlotId out;
+  float scale = 1;
+  std::optional<WeightId> positions;
 };
 
-// out[r] = normalised in[r], times weight, plus bias
+// out[r] = normalised in[r], times weight, plus bias. Each `group` consecutive elements of a row are normalised by
+// themselves (0: the whole row); the weight is as long as a group, or as a row.
 struct Norm {
   NormKind kind = NormKind::rms;
   float epsilon = 0;
   SlotId in, out;
   WeightId weight;
   std::optional<WeightId> bias;
+  uint32_t group = 0;
 };
 
 // Up to three products of one input: out_i[r] = weight_i * in[r] + bias_i. Each weight has its own format.
+// Afterwards each output is multiplied by `scale` and, if `softcap` is not 0, becomes softcap * tanh(output / softcap).
 struct Matmul {
   struct Part {
     WeightId weight;
@@ -52,6 +57,8 @@ struct Matmul {
   };
   SlotId in;
   std::vector<Part> parts;
+  float scale = 1;
+  float softcap = 0;
 };
 
 // Rotates the heads of q and k in place, by each row's position.
@@ -69,31 +76,41 @@ struct StoreKv {
 };
 
 // out[r] = causal attention of q[r] over the cached positions 0 .. position[r] of its sequence.
-// Query head h reads key-value head h / (n_heads / n_kv_heads).
+// Query head h reads key-value head h / (n_heads / n_kv_heads). With a window only the last `window` positions count,
+// with a softcap scores become softcap * tanh(score / softcap), and a sink is one more score per head, of no value.
 struct Attend {
   uint32_t layer = 0;
   uint32_t n_heads = 0, n_kv_heads = 0, head_size = 0;
   float scale = 0;
   SlotId q, out;
+  uint32_t window = 0;  // 0: all
+  float softcap = 0;    // 0: none
+  std::optional<WeightId> sinks;
 };
 
-// out[r] = activation(gate[r]) * up[r], element by element
+// out[r] = activation(gate[r]) * up[r], element by element; not gated: activation(gate[r]) alone
 struct Activate {
   Activation kind = Activation::silu;
   SlotId gate, up, out;
+  bool gated = true;
 };
 
-// out[r] += in[r]
+// out[r] += scale * in[r]
 struct Add {
   SlotId in, out;
+  float scale = 1;
 };
 
-// Chooses n_used experts per row from the router's logits: softmax over all, the largest (the lower id first among
-// equals), their weights made to sum to one when asked. out holds n_used pairs (expert id, weight) per row.
+// Chooses n_used experts per row from the router's logits: the largest probabilities, plus `bias` where there is one
+// (the lower id first among equals). Their weights are the probabilities without the bias, made to sum to one when
+// asked, times scale. out holds n_used pairs (expert id, weight) per row.
 struct Route {
   uint32_t n_experts = 0, n_used = 0;
   bool normalise = true;
   SlotId logits, out;
+  Gating gating = Gating::softmax;
+  float scale = 1;
+  std::optional<WeightId> bias;
 };
 
 // out_i[r] = for each used expert j of row r: weight_i[expert] * in[r], concatenated (n_used x rows of the weight)
@@ -101,17 +118,19 @@ struct ExpertMatmul {
   struct Part {
     WeightId weight;
     SlotId out;
+    std::optional<WeightId> bias;  // a row per expert
   };
   uint32_t n_used = 0;
   SlotId in, routing;
   std::vector<Part> parts;
 };
 
-// out[r] = sum over used experts j, in order: routing weight_j * (weight[expert_j] * in[r][j])
+// out[r] = sum over used experts j, in order: routing weight_j * (weight[expert_j] * in[r][j] + bias[expert_j])
 struct ExpertCombine {
   uint32_t n_used = 0;
   SlotId in, routing, out;
   WeightId weight;
+  std::optional<WeightId> bias;  // a row per expert
 };
 
 // out = the rows of in whose logits are wanted

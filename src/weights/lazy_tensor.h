@@ -20,11 +20,14 @@ enum class LoadState : uint8_t {
   failed,  // the next get or prefetch tries again
 };
 
-// One weight to be held by a store.
+// One weight to be held by a store: a whole tensor, or whole rows out of one that several weights share (a fused
+// projection).
 struct WeightRequest {
   const gguf::TensorInfo* tensor = nullptr;
   WeightShape shape;
-  uint32_t stage = 0;  // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
+  uint32_t stage = 0;       // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
+  uint64_t skip_bytes = 0;  // of the tensor, before this weight
+  std::string_view part;    // what tells it from the tensor's other weights; empty: it is the whole tensor
 };
 
 // A handle to one weight: what is known without reading it. Its content is reached through a Lease.

@@ -24,19 +24,22 @@ Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& plac
   const DTypeInfo& dtype = dtype_info(shape.dtype);
   const CheckedU64 file_bytes =
       CheckedU64(shape.row_elements / dtype.block_elements) * dtype.block_bytes * shape.n_rows * shape.n_matrices;
-  if (shape.dtype != info.dtype || shape.row_elements % dtype.block_elements != 0 || !file_bytes.valid() ||
-      file_bytes.value() != info.n_bytes || info.n_bytes == 0) {
-    return weight_error(ErrorCode::invalid_argument, info.name,
-                        fmt::format("{} x {} x {} of {} are not its {} bytes of {}", shape.row_elements, shape.n_rows,
-                                    shape.n_matrices, dtype.name, info.n_bytes, dtype_info(info.dtype).name));
+  const bool is_whole = request.part.empty();
+  const bool fits = is_whole ? file_bytes.valid() && request.skip_bytes == 0 && file_bytes.value() == info.n_bytes
+                             : (file_bytes + request.skip_bytes).fits(info.n_bytes);
+  if (shape.dtype != info.dtype || shape.row_elements % dtype.block_elements != 0 || !fits || file_bytes.value() == 0) {
+    return weight_error(
+        ErrorCode::invalid_argument, info.name,
+        fmt::format("{} x {} x {} of {} {} its {} bytes of {}", shape.row_elements, shape.n_rows, shape.n_matrices,
+                    dtype.name, is_whole ? "are not" : "do not fit", info.n_bytes, dtype_info(info.dtype).name));
   }
   return LazyTensor{.id = id,
                     .name = info.name,
                     .shape = shape,
                     .stage = request.stage,
                     .shard = info.shard,
-                    .file_offset = info.offset,
-                    .file_bytes = info.n_bytes,
+                    .file_offset = info.offset + request.skip_bytes,
+                    .file_bytes = file_bytes.value(),
                     .packed_bytes = placement.packed_bytes(shape),
                     .address = 0};
 }
@@ -73,6 +76,10 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
   for (const WeightRequest& request : requests) {
     const WeightId id(static_cast<uint32_t>(table.tensors_.size()));
     table.tensors_.push_back(TRY(make_handle(file, placement, request, id)));
+    if (!request.part.empty()) {
+      table.part_names_.push_back(fmt::format("{}/{}", request.tensor->name, request.part));
+      table.tensors_.back().name = table.part_names_.back();
+    }
     table.piece_rows_.push_back(TRY(cut_pieces(placement, table.tensors_.back(), n_loaders)));
     if (request.stage >= table.stages_.size()) table.stages_.resize(request.stage + 1);
     table.stages_[request.stage].push_back(id);

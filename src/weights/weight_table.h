@@ -5,8 +5,10 @@
 // Threads: immutable.
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +48,7 @@ class WeightTable {
   uint32_t n_layers() const { return n_stages() > 2 ? n_stages() - 2 : 0; }
 
  private:
+  std::deque<std::string> part_names_;  // of weights that are parts of tensors; never moved
   std::vector<LazyTensor> tensors_;
   std::vector<uint64_t> piece_rows_;
   std::vector<std::vector<WeightId>> stages_;

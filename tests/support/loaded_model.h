@@ -25,7 +25,7 @@ struct LoadedModel {
     EXPECT_TRUE(file.ok()) << file.error().message;
     model.file = std::make_shared<gguf::GgufFile>(std::move(*file));
     model.backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
-    auto plan = ExecutionPlan::from_gguf(*model.backend, model.file, {.n_loaders = n_loaders});
+    auto plan = ExecutionPlan::from_gguf(*model.backend, model.file, {.weights = {.n_loaders = n_loaders}, .n_context = 0});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     model.plan = std::move(*plan);
     return model;

@@ -4,7 +4,7 @@
 A function that is inline and not static is emitted as a weak symbol in every file that uses it, and any one of them may
 end up in the program: one compiled for AVX2 would stop a machine that lacks it.
 
-usage: leak_test.py NM ARCHIVE PREFIX    (PREFIX of the object files' names: "avx2")
+usage: check_isa_leaks.py NM ARCHIVE PREFIX    (PREFIX of the object files' names: "avx2")
 """
 import subprocess
 import sys

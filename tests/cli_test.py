@@ -3,9 +3,11 @@
 
 Usage: cli_test.py BINARY [--sanitized]   (sanitizers cost time and memory, so limits on those are not checked)
 """
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -132,6 +134,34 @@ class Files(CliTest):
         models.rename(self.path / ".local/share/rocmforge/models")
         self.assertIn("synth-tiny", self.good("inspect", "story", env=home, cwd=self.path))
         self.assertIn("synth-tiny", self.good("inspect", "here.gguf", env=home, cwd=self.path))
+
+
+class BundledModel(CliTest):
+    def test_is_found_around_the_binary(self):
+        model = self.synth()
+        binary = self.path / "usr/build/release/rocmforge"
+        binary.parent.mkdir(parents=True)
+        shutil.copy(BINARY, binary)
+        command = [binary, "inspect"]
+        missing = subprocess.run(command, capture_output=True, timeout=60)
+        self.assertEqual(missing.returncode, FAILED)
+        self.assertIn(b"no model was given", missing.stderr)
+        for place in ("usr/build/release/models", "usr/models", "usr/build/share/rocmforge/models"):
+            folder = self.path / place
+            folder.mkdir(parents=True)
+            bundled = shutil.copy(model, folder / "story-q4_k_m.gguf")
+            done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+            self.assertEqual(done.returncode, GOOD, done.stderr)
+            self.assertTrue(done.stdout.startswith(str(bundled) + "\n"), done.stdout)
+            shutil.rmtree(folder)
+
+    def test_is_what_its_card_says(self):
+        models = pathlib.Path(__file__).resolve().parent.parent / "models"
+        story = models / "story-q4_k_m.gguf"
+        self.assertIn(hashlib.sha256(story.read_bytes()).hexdigest(), (models / "README.md").read_text())
+        report = json.loads(self.good("inspect", story, "--json"))
+        self.assertEqual((report["quantization"], report["context_length"]), ("Q4_K_M", 1024))
+        self.assertEqual(round(report["n_parameters"] / 1e6, 1), 20.2)
 
 
 class Inspect(CliTest):

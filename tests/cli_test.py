@@ -54,7 +54,7 @@ class CliTest(unittest.TestCase):
 class Usage(CliTest):
     def test_help_and_version_go_to_stdout(self):
         text = self.good("--help")
-        for command in ("inspect", "quantize", "synth", "tokenize", "detokenize"):
+        for command in ("inspect", "quantize", "synth", "tokenize", "detokenize", "render"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
         self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
@@ -334,6 +334,40 @@ class Tokens(CliTest):
         self.bad(FAILED, "detokenize", model, input=b"5 x 6\n", says="'x' is no token id")
         self.bad(FAILED, "tokenize", model, "--file", self.path / "missing", says="missing")
         self.bad(FAILED, "tokenize", self.path / "missing.gguf", "text", says="missing.gguf")
+
+
+class Render(CliTest):
+    def render(self, template, context):
+        (self.path / "t.jinja").write_text(template, encoding="utf-8")
+        (self.path / "c.json").write_text(context, encoding="utf-8")
+        return "render", "--template", self.path / "t.jinja", "--context", self.path / "c.json"
+
+    def test_prints_exactly_what_the_template_gives(self):
+        args = self.render("{{ bos }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}",
+                           '{"bos": "<s>", "messages": [{"role": "user", "content": "h\u00e9"}]}')
+        self.assertEqual(self.good(*args), "<s>[user] h\u00e9\n")
+        self.assertEqual(self.good(*self.render("", "{}")), "")
+        args = self.render("{{ strftime_now('%d %b %Y') }}", "{}")
+        self.assertEqual(self.good(*args, "--now", "2026-01-02 03:04:05"), "02 Jan 2026")
+
+    def test_errors_say_line_and_column(self):
+        self.bad(FAILED, *self.render("a\n{{ raise_exception('no system role') }}", "{}"), says="line 2, column")
+        self.bad(FAILED, *self.render("a\nb {{ }", "{}"), says="line 2, column")
+        self.bad(FAILED, *self.render("x", "{"), says="c.json")
+        self.bad(FAILED, *self.render("x", "[1]"), says="a context is a JSON object")
+        self.bad(FAILED, *self.render("x", "{}"), "--now", "today", says="today")
+        self.bad(FAILED, "render", "--template", self.path / "none", "--context", self.path / "c.json", says="none")
+        self.bad(FAILED, "render", "--template", self.path / "t.jinja", "--context", self.path / "none", says="none")
+        self.bad(BAD_USAGE, "render", "model", says="--context")
+        self.bad(BAD_USAGE, *self.render("x", "{}"), "model", says="--template")
+
+    def test_a_models_own_template(self):
+        story = pathlib.Path(__file__).resolve().parent.parent / "models" / "story-q4_k_m.gguf"
+        context = self.path / "c.json"
+        context.write_text('{"messages": [{"role": "user", "content": "Once"}, {"role": "user", "content": " upon"}]}')
+        # The newline of this template stands right after a block tag, and such newlines are trimmed.
+        self.assertEqual(self.good("render", story, "--context", context), "Once upon")
+        self.bad(FAILED, "render", self.synth(), "--context", context, says="tokenizer.chat_template")
 
 
 if __name__ == "__main__":

@@ -57,4 +57,12 @@ struct DetokenizeOptions {
 };
 Result<void> detokenize(const DetokenizeOptions& options);
 
+struct RenderCommand {
+  std::string model;
+  std::optional<std::string> template_file;  // instead of the model's template
+  std::string context_file;                  // a JSON object: the template's variables
+  std::optional<std::string> now;            // what strftime_now sees, "2026-01-02 03:04:05"; none: the local time
+};
+Result<void> render(const RenderCommand& options);
+
 }  // namespace rocmforge::apps

@@ -120,6 +120,13 @@ CommandLine::CommandLine() {
     app->add_option("IDS", o->ids, "Token ids; none: lines of them from standard input")->delimiter(',');
     app->add_flag("--special", o->special, "Show control tokens");
   }
+  {
+    auto [app, o] = add<RenderCommand>("render", "Render a chat template", render);
+    auto* model = app->add_option("MODEL", o->model, kModelHelp);
+    app->add_option("--template", o->template_file, "A template file instead of the model's")->excludes(model);
+    app->add_option("--context", o->context_file, "A JSON file: the object with the template's variables")->required();
+    app->add_option("--now", o->now, "The time that templates see: '2026-01-02 03:04:05' (default: local time)");
+  }
   add_engine_commands();
 }
 

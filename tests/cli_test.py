@@ -3,9 +3,11 @@
 
 Usage: cli_test.py BINARY [--sanitized]   (sanitizers cost time and memory, so limits on those are not checked)
 """
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -52,7 +54,7 @@ class CliTest(unittest.TestCase):
 class Usage(CliTest):
     def test_help_and_version_go_to_stdout(self):
         text = self.good("--help")
-        for command in ("inspect", "quantize", "synth", "tokenize", "detokenize"):
+        for command in ("inspect", "quantize", "synth", "tokenize", "detokenize", "render"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
         self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
@@ -132,6 +134,34 @@ class Files(CliTest):
         models.rename(self.path / ".local/share/rocmforge/models")
         self.assertIn("synth-tiny", self.good("inspect", "story", env=home, cwd=self.path))
         self.assertIn("synth-tiny", self.good("inspect", "here.gguf", env=home, cwd=self.path))
+
+
+class BundledModel(CliTest):
+    def test_is_found_around_the_binary(self):
+        model = self.synth()
+        binary = self.path / "usr/build/release/rocmforge"
+        binary.parent.mkdir(parents=True)
+        shutil.copy(BINARY, binary)
+        command = [binary, "inspect"]
+        missing = subprocess.run(command, capture_output=True, timeout=60)
+        self.assertEqual(missing.returncode, FAILED)
+        self.assertIn(b"no model was given", missing.stderr)
+        for place in ("usr/build/release/models", "usr/models", "usr/build/share/rocmforge/models"):
+            folder = self.path / place
+            folder.mkdir(parents=True)
+            bundled = shutil.copy(model, folder / "story-q4_k_m.gguf")
+            done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+            self.assertEqual(done.returncode, GOOD, done.stderr)
+            self.assertTrue(done.stdout.startswith(str(bundled) + "\n"), done.stdout)
+            shutil.rmtree(folder)
+
+    def test_is_what_its_card_says(self):
+        models = pathlib.Path(__file__).resolve().parent.parent / "models"
+        story = models / "story-q4_k_m.gguf"
+        self.assertIn(hashlib.sha256(story.read_bytes()).hexdigest(), (models / "README.md").read_text())
+        report = json.loads(self.good("inspect", story, "--json"))
+        self.assertEqual((report["quantization"], report["context_length"]), ("Q4_K_M", 1024))
+        self.assertEqual(round(report["n_parameters"] / 1e6, 1), 20.2)
 
 
 class Inspect(CliTest):
@@ -304,6 +334,40 @@ class Tokens(CliTest):
         self.bad(FAILED, "detokenize", model, input=b"5 x 6\n", says="'x' is no token id")
         self.bad(FAILED, "tokenize", model, "--file", self.path / "missing", says="missing")
         self.bad(FAILED, "tokenize", self.path / "missing.gguf", "text", says="missing.gguf")
+
+
+class Render(CliTest):
+    def render(self, template, context):
+        (self.path / "t.jinja").write_text(template, encoding="utf-8")
+        (self.path / "c.json").write_text(context, encoding="utf-8")
+        return "render", "--template", self.path / "t.jinja", "--context", self.path / "c.json"
+
+    def test_prints_exactly_what_the_template_gives(self):
+        args = self.render("{{ bos }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}",
+                           '{"bos": "<s>", "messages": [{"role": "user", "content": "h\u00e9"}]}')
+        self.assertEqual(self.good(*args), "<s>[user] h\u00e9\n")
+        self.assertEqual(self.good(*self.render("", "{}")), "")
+        args = self.render("{{ strftime_now('%d %b %Y') }}", "{}")
+        self.assertEqual(self.good(*args, "--now", "2026-01-02 03:04:05"), "02 Jan 2026")
+
+    def test_errors_say_line_and_column(self):
+        self.bad(FAILED, *self.render("a\n{{ raise_exception('no system role') }}", "{}"), says="line 2, column")
+        self.bad(FAILED, *self.render("a\nb {{ }", "{}"), says="line 2, column")
+        self.bad(FAILED, *self.render("x", "{"), says="c.json")
+        self.bad(FAILED, *self.render("x", "[1]"), says="a context is a JSON object")
+        self.bad(FAILED, *self.render("x", "{}"), "--now", "today", says="today")
+        self.bad(FAILED, "render", "--template", self.path / "none", "--context", self.path / "c.json", says="none")
+        self.bad(FAILED, "render", "--template", self.path / "t.jinja", "--context", self.path / "none", says="none")
+        self.bad(BAD_USAGE, "render", "model", says="--context")
+        self.bad(BAD_USAGE, *self.render("x", "{}"), "model", says="--template")
+
+    def test_a_models_own_template(self):
+        story = pathlib.Path(__file__).resolve().parent.parent / "models" / "story-q4_k_m.gguf"
+        context = self.path / "c.json"
+        context.write_text('{"messages": [{"role": "user", "content": "Once"}, {"role": "user", "content": " upon"}]}')
+        # The newline of this template stands right after a block tag, and such newlines are trimmed.
+        self.assertEqual(self.good("render", story, "--context", context), "Once upon")
+        self.bad(FAILED, "render", self.synth(), "--context", context, says="tokenizer.chat_template")
 
 
 if __name__ == "__main__":

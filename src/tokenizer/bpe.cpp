@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <string>
 
 #include "base/utf8.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/escape.h"
 #include "tokenizer/unicode.h"
-#include "tokenizer/word_cache.h"
 
 namespace rocmforge::tokenizer {
 
@@ -58,136 +56,121 @@ BpeModel::BpeModel(const Vocabulary& v, PreTokenizer pre_tokenizer)
   }
 }
 
-// One text on its way to tokens.
-class BpeModel::Run {
- public:
-  Run(const BpeModel& model, std::string_view text, std::vector<TokenId>& out)
-      : model_(model),
-        vocabulary_(*model.vocabulary_),
-        rules_(*vocabulary_.rules),
-        out_(out),
-        cache_(text, out),
-        parts_(model.pre_tokenizer_.n_steps()) {}
+BpeModel::Session::Session(const BpeModel& model, std::string_view whole_text, std::vector<TokenId>& out)
+    : model_(model),
+      vocabulary_(*model.vocabulary_),
+      rules_(*vocabulary_.rules),
+      out_(out),
+      cache_(whole_text.size(), out),
+      text_(whole_text),
+      parts_(model.pre_tokenizer_.n_steps()) {}
 
-  // The tokens of a part that the first `step` steps have made. What they are depends on its bytes alone, so a part
-  // seen before at the same step is known.
-  bool encode_part(std::string_view part, size_t step) {
-    return cache_.tokens_of(part, static_cast<uint32_t>(step), [&] {
-      if (step == model_.pre_tokenizer_.n_steps()) return encode_word(part), true;
-      return encode_steps(part, step);
-    });
-  }
-
-  bool encode_steps(std::string_view text, size_t step) {
-    std::vector<PreTokenizer::Part>& parts = parts_[step];
-    parts.clear();
-    if (!model_.pre_tokenizer_.split(parts, text, step, matcher_)) return false;
-    size_t begin = 0;
-    for (const PreTokenizer::Part& part : parts) {
-      const std::string_view bytes = text.substr(begin, part.end - begin);
-      begin = part.end;
-      if (rules_.drop_gaps && !part.is_match) continue;
-      if (!encode_part(bytes, step + 1)) return false;
+Result<void> BpeModel::Session::encode(std::string_view fragment) {
+  const bool lowercases = rules_.drop_gaps && vocabulary_.lowercase;
+  if (rules_.escape_spaces || lowercases) {
+    const size_t begin = changed_.size();
+    if (lowercases) {
+      append_lowercase(changed_, fragment);
+    } else {
+      append_escaped(changed_, fragment);
     }
-    return true;
+    text_ = changed_;
+    fragment = text_.substr(begin);
   }
-
-  const Matcher& matcher() const { return matcher_; }
-
- private:
-  void encode_word(std::string_view word) {
-    if (is_whole_token(word)) return;
-    if (rules_.byte_level) return merge_bytes(word);
-    model_.joins_.split(word, [&](std::string_view joinable) {
-      cache_.tokens_of(joinable, kJoinableSalt, [&] { return merge_characters(joinable), true; });
-    });
-  }
-
-  bool is_whole_token(std::string_view word) {
-    const bool may_be =
-        rules_.ignore_merges || (rules_.whole_newline_runs && word.find_first_not_of('\n') == std::string_view::npos);
-    if (!may_be) return false;
-    std::string_view spelled = word;
-    if (rules_.byte_level) {
-      spelled_.clear();
-      spell_bytes(spelled_, word);
-      spelled = spelled_;
-    }
-    const auto id = vocabulary_.find(spelled);
-    if (!id || !vocabulary_.is_text(id->value)) return false;
-    out_.push_back(*id);
-    return true;
-  }
-
-  void merge_bytes(std::string_view word) {
-    symbols_.clear();
-    for (size_t i = 0; i < word.size(); i++) {
-      const int32_t token = model_.bytes_[static_cast<unsigned char>(word[i])];
-      symbols_.push_back({.begin = static_cast<uint32_t>(i), .token = token});
-    }
-    merge();
-    for (uint32_t i = 0; i != kNoSymbol; i = symbols_[i].next) {
-      // A byte that no token spells is left out: so the model was trained.
-      if (symbols_[i].token >= 0) out_.push_back(TokenId(symbols_[i].token));
-    }
-  }
-
-  void merge_characters(std::string_view word) {
-    symbols_.clear();
-    for (size_t at = 0; at < word.size();) {
-      const size_t n_bytes = decode_utf8(word, at).n_bytes;
-      const auto id = vocabulary_.find(word.substr(at, n_bytes));
-      const bool known = id && vocabulary_.is_text(id->value);
-      symbols_.push_back({.begin = static_cast<uint32_t>(at), .token = known ? id->value : -1});
-      at += n_bytes;
-    }
-    merge();
-    for (uint32_t i = 0; i != kNoSymbol; i = symbols_[i].next) {
-      const Symbol& symbol = symbols_[i];
-      if (symbol.token >= 0) {
-        out_.push_back(TokenId(symbol.token));
-        continue;
-      }
-      const size_t end = symbol.next == kNoSymbol ? word.size() : symbols_[symbol.next].begin;
-      for (const unsigned char byte : word.substr(symbol.begin, end - symbol.begin)) {
-        if (vocabulary_.byte_tokens[byte] >= 0) out_.push_back(TokenId(vocabulary_.byte_tokens[byte]));
-      }
-    }
-  }
-
-  void merge() {
-    merge_symbols(symbols_, [&](uint32_t left, uint32_t right) {
-      return model_.merges_.find(symbols_[left].token, symbols_[right].token);
-    });
-  }
-
-  static constexpr uint32_t kJoinableSalt = 255;  // no step has this number
-
-  const BpeModel& model_;
-  const Vocabulary& vocabulary_;
-  const PreTokenizerRules& rules_;
-  std::vector<TokenId>& out_;
-  WordCache cache_;
-  std::vector<std::vector<PreTokenizer::Part>> parts_;  // per step
-  Matcher matcher_;
-  std::vector<Symbol> symbols_;
-  std::string spelled_;
-};
-
-Result<void> BpeModel::encode(std::vector<TokenId>& out, std::string_view text) const {
-  const PreTokenizerRules& rules = *vocabulary_->rules;
-  std::string changed;
-  if (rules.escape_spaces) {
-    changed = escape_spaces(text);
-    text = changed;
-  }
-  if (rules.drop_gaps && vocabulary_->lowercase) {
-    changed = lowercased(text);
-    text = changed;
-  }
-  Run run(*this, text, out);
-  if (!run.encode_steps(text, 0)) return *run.matcher().error();
+  if (!encode_steps(fragment, 0)) return *matcher_.error();
   return {};
+}
+
+// The tokens of a part that the first `step` steps have made. What they are depends on its bytes alone, so a part seen
+// before at the same step is known.
+bool BpeModel::Session::encode_part(std::string_view part, size_t step) {
+  return cache_.tokens_of(part, text_, static_cast<uint32_t>(step), [&] {
+    if (step == model_.pre_tokenizer_.n_steps()) return encode_word(part), true;
+    return encode_steps(part, step);
+  });
+}
+
+bool BpeModel::Session::encode_steps(std::string_view part, size_t step) {
+  std::vector<PreTokenizer::Part>& smaller = parts_[step];
+  smaller.clear();
+  if (!model_.pre_tokenizer_.split(smaller, part, step, matcher_)) return false;
+  size_t begin = 0;
+  for (const PreTokenizer::Part& piece : smaller) {
+    const std::string_view bytes = part.substr(begin, piece.end - begin);
+    begin = piece.end;
+    if (rules_.drop_gaps && !piece.is_match) continue;
+    if (!encode_part(bytes, step + 1)) return false;
+  }
+  return true;
+}
+
+void BpeModel::Session::encode_word(std::string_view word) {
+  if (is_whole_token(word)) return;
+  if (rules_.byte_level) return merge_bytes(word);
+  constexpr uint32_t kJoinableSalt = 255;  // no step has this number
+  model_.joins_.split(word, [&](std::string_view joinable) {
+    cache_.tokens_of(joinable, text_, kJoinableSalt, [&] { return merge_characters(joinable), true; });
+  });
+}
+
+bool BpeModel::Session::is_whole_token(std::string_view word) {
+  const bool may_be =
+      rules_.ignore_merges || (rules_.whole_newline_runs && word.find_first_not_of('\n') == std::string_view::npos);
+  if (!may_be) return false;
+  std::string_view spelled = word;
+  if (rules_.byte_level) {
+    spelled_.clear();
+    spell_bytes(spelled_, word);
+    spelled = spelled_;
+  }
+  const auto id = vocabulary_.find(spelled);
+  if (!id || !vocabulary_.is_text(id->value)) return false;
+  out_.push_back(*id);
+  return true;
+}
+
+void BpeModel::Session::merge_bytes(std::string_view word) {
+  symbols_.clear();
+  symbols_.reserve(word.size());
+  for (size_t i = 0; i < word.size(); i++) {
+    const int32_t token = model_.bytes_[static_cast<unsigned char>(word[i])];
+    symbols_.push_back({.begin = static_cast<uint32_t>(i), .token = token});
+  }
+  merge();
+  for (uint32_t i = 0; i != kNoSymbol; i = symbols_[i].next) {
+    // A byte that no token spells is left out: so the model was trained.
+    if (symbols_[i].token >= 0) out_.push_back(TokenId(symbols_[i].token));
+  }
+}
+
+void BpeModel::Session::merge_characters(std::string_view word) {
+  symbols_.clear();
+  symbols_.reserve(word.size());
+  for (size_t at = 0; at < word.size();) {
+    const size_t n_bytes = decode_utf8(word, at).n_bytes;
+    const auto id = vocabulary_.find(word.substr(at, n_bytes));
+    const bool known = id && vocabulary_.is_text(id->value);
+    symbols_.push_back({.begin = static_cast<uint32_t>(at), .token = known ? id->value : -1});
+    at += n_bytes;
+  }
+  merge();
+  for (uint32_t i = 0; i != kNoSymbol; i = symbols_[i].next) {
+    const Symbol& symbol = symbols_[i];
+    if (symbol.token >= 0) {
+      out_.push_back(TokenId(symbol.token));
+      continue;
+    }
+    const size_t end = symbol.next == kNoSymbol ? word.size() : symbols_[symbol.next].begin;
+    for (const unsigned char byte : word.substr(symbol.begin, end - symbol.begin)) {
+      if (vocabulary_.byte_tokens[byte] >= 0) out_.push_back(TokenId(vocabulary_.byte_tokens[byte]));
+    }
+  }
+}
+
+void BpeModel::Session::merge() {
+  merge_symbols(symbols_, [&](uint32_t left, uint32_t right) {
+    return model_.merges_.find(symbols_[left].token, symbols_[right].token);
+  });
 }
 
 }  // namespace rocmforge::tokenizer

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "tokenizer/merge.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary.h"
+#include "tokenizer/word_cache.h"
 
 namespace rocmforge::tokenizer {
 
@@ -40,11 +42,37 @@ class BpeModel {
   // `vocabulary` must outlive the model.
   static Result<BpeModel> build(const Vocabulary& vocabulary);
 
-  // Appends the tokens of `text`. REQUIRES: valid UTF-8
-  Result<void> encode(std::vector<TokenId>& out, std::string_view text) const;
+  // The encoding of one text, fragment by fragment: words seen in one are known in the next.
+  class Session {
+   public:
+    Session(const BpeModel& model, std::string_view whole_text, std::vector<TokenId>& out);
+
+    // Appends the tokens of `fragment`, a view into the whole text. REQUIRES: valid UTF-8
+    Result<void> encode(std::string_view fragment);
+
+   private:
+    bool encode_part(std::string_view part, size_t step);
+    bool encode_steps(std::string_view part, size_t step);
+    void encode_word(std::string_view word);
+    bool is_whole_token(std::string_view word);
+    void merge_bytes(std::string_view word);
+    void merge_characters(std::string_view word);
+    void merge();
+
+    const BpeModel& model_;
+    const Vocabulary& vocabulary_;
+    const PreTokenizerRules& rules_;
+    std::vector<TokenId>& out_;
+    WordCache cache_;
+    std::string_view text_;  // what parts and words are views into: the whole text, or changed_
+    std::string changed_;    // all fragments so far, where the model wants their characters changed
+    std::vector<std::vector<PreTokenizer::Part>> parts_;  // per step
+    Matcher matcher_;
+    std::vector<Symbol> symbols_;
+    std::string spelled_;
+  };
 
  private:
-  class Run;
   BpeModel(const Vocabulary& vocabulary, PreTokenizer pre_tokenizer);
 
   const Vocabulary* vocabulary_;

@@ -8,9 +8,7 @@ namespace rocmforge::tokenizer {
 
 inline constexpr std::string_view kEscapedSpace = "\xE2\x96\x81";
 
-inline std::string escape_spaces(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + text.size() / 2);
+inline void append_escaped(std::string& out, std::string_view text) {
   for (const char c : text) {
     if (c == ' ') {
       out.append(kEscapedSpace);
@@ -18,7 +16,6 @@ inline std::string escape_spaces(std::string_view text) {
       out.push_back(c);
     }
   }
-  return out;
 }
 
 inline std::string unescape_spaces(std::string_view text) {

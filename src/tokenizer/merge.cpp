@@ -48,6 +48,9 @@ std::optional<MergeQueue::Due> MergeQueue::pop() {
   if (ranks_.empty()) return std::nullopt;
   const auto rank = static_cast<uint32_t>(ranks_.front() >> 32);
   Bucket& bucket = buckets_[static_cast<uint32_t>(ranks_.front())];
+  constexpr size_t kAhead = 8;
+  const size_t ahead = bucket.taken + kAhead;
+  const uint32_t soon = ahead < bucket.run.size() ? bucket.run[ahead] : 0;
   uint32_t position;
   if (bucket.late.empty() || (bucket.taken < bucket.run.size() && bucket.run[bucket.taken] <= bucket.late.front())) {
     position = bucket.run[bucket.taken++];
@@ -60,7 +63,7 @@ std::optional<MergeQueue::Due> MergeQueue::pop() {
     std::pop_heap(ranks_.begin(), ranks_.end(), std::greater<>());
     ranks_.pop_back();
   }
-  return Due{rank, position};
+  return Due{rank, position, soon};
 }
 
 }  // namespace rocmforge::tokenizer

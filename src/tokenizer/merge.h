@@ -37,6 +37,7 @@ class MergeQueue {
   struct Due {
     uint32_t rank;
     uint32_t position;
+    uint32_t soon;  // a position that is likely due a few pops later, to fetch ahead
   };
 
   void push(uint32_t rank, uint32_t position);
@@ -112,6 +113,7 @@ void merge_symbols(std::span<Symbol> symbols, const Join& join) {
   };
   for (uint32_t i = 0; i < n; i++) offer(i);
   while (const auto due = queue.pop()) {
+    __builtin_prefetch(&symbols[due->soon]);
     // What stands there may have changed since; then its new pair, if any, has its own place in the queue.
     if (symbols[due->position].with_next.rank == due->rank) {
       detail::join_with_next(symbols, due->position, join, offer);

@@ -20,7 +20,7 @@ size_t TextTable::slot_of(std::string_view text, uint64_t hash) const {
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     const Slot& slot = slots_[i];
     if (slot.number_plus_1 == 0) return i;
-    if (slot.hash == tag && (*this)[slot.number_plus_1 - 1] == text) return i;
+    if (slot.hash == tag && std::string_view(bytes_).substr(slot.begin, slot.n_bytes) == text) return i;
   }
 }
 
@@ -32,7 +32,8 @@ std::optional<uint32_t> TextTable::add(std::string_view text) {
   const uint64_t hash = hash_text(text);
   Slot& slot = slots_[slot_of(text, hash)];
   if (slot.number_plus_1 != 0) return slot.number_plus_1 - 1;
-  slot = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(size())};
+  const auto n_bytes = static_cast<uint32_t>(text.size());
+  slot = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(size()), ends_.back() - n_bytes, n_bytes};
   return std::nullopt;
 }
 

@@ -64,6 +64,8 @@ class TextTable {
   struct Slot {
     uint32_t hash = 0;
     uint32_t number_plus_1 = 0;  // 0: free
+    uint32_t begin = 0;          // where the text lies, so that comparing it takes one look less
+    uint32_t n_bytes = 0;
   };
   // The slot that holds `text`, or the free one where it would go. REQUIRES: slots_ is not empty
   size_t slot_of(std::string_view text, uint64_t hash) const;

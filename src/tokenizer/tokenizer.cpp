@@ -126,12 +126,23 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const Enco
   const auto last = options.add_eos ? closing_token(*vocabulary_) : std::nullopt;
   if (first) out.push_back(*first);
 
-  const Trie& special = options.parse_special ? all_special_ : user_defined_;
-  bool after_special = true;
+  const auto run = [&](const auto& model) {
+    using Session = typename std::decay_t<decltype(model)>::Session;
+    return encode_fragments(out, text, options.parse_special, first, Session(model, text, out));
+  };
+  TRY(std::visit(run, model_));
+  if (last && (out.empty() || out.back() != *last)) out.push_back(*last);
+  return out;
+}
+
+template <class Session>
+Result<void> Tokenizer::encode_fragments(std::vector<TokenId>& out, std::string_view text, bool parse_special,
+                                         std::optional<TokenId> bos, Session session) const {
+  const Trie& special = parse_special ? all_special_ : user_defined_;
   size_t begin = 0;  // of the text not yet encoded
   for (size_t at = 0; at < text.size();) {
-    const auto match =
-        special.may_begin(static_cast<unsigned char>(text[at])) ? special.longest(text, at) : std::nullopt;
+    const bool may_begin = special.may_begin(static_cast<unsigned char>(text[at]));
+    const auto match = may_begin ? special.longest(text, at) : std::nullopt;
     if (!match) {
       at++;
       continue;
@@ -139,26 +150,14 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const Enco
     const TokenId id(match->value);
     std::string_view before = text.substr(begin, at - begin);
     if (strips(vocabulary_->strips_left, id)) before = without_trailing_space(before);
-    if (!before.empty()) TRY(encode_fragment(out, before, after_special));
-    after_special = true;
+    if (!before.empty()) TRY(session.encode(before));
     at += match->n_bytes;
     if (strips(vocabulary_->strips_right, id)) at = text.size() - without_leading_space(text.substr(at)).size();
     begin = at;
-    const bool repeats_first = first && id == *first && out.size() == 1;
-    if (!repeats_first) out.push_back(id);
+    const bool repeats_bos = bos && id == *bos && out.size() == 1;
+    if (!repeats_bos) out.push_back(id);
   }
-  if (begin < text.size()) TRY(encode_fragment(out, text.substr(begin), after_special));
-  if (last && (out.empty() || out.back() != *last)) out.push_back(*last);
-  return out;
-}
-
-Result<void> Tokenizer::encode_fragment(std::vector<TokenId>& out, std::string_view text, bool after_special) const {
-  if (const auto* spm = std::get_if<SpmModel>(&model_)) {
-    spm->encode(out, text, vocabulary_->add_space_prefix && after_special);
-    return {};
-  }
-  if (const auto* bpe = std::get_if<BpeModel>(&model_)) return bpe->encode(out, text);
-  std::get<WpmModel>(model_).encode(out, text);
+  if (begin < text.size()) TRY(session.encode(text.substr(begin)));
   return {};
 }
 

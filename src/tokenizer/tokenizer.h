@@ -69,7 +69,10 @@ class Tokenizer {
 
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, Model model);
   void spell_tokens();
-  Result<void> encode_fragment(std::vector<TokenId>& out, std::string_view text, bool after_special) const;
+  // Finds special tokens in `text`; what lies between them goes through `session`. `bos` stands in `out` if it is set.
+  template <class Session>
+  Result<void> encode_fragments(std::vector<TokenId>& out, std::string_view text, bool parse_special,
+                                std::optional<TokenId> bos, Session session) const;
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   Model model_;

@@ -39,21 +39,20 @@ bool is_word(char32_t c) {
   return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_ND) || category(c) == UTF8PROC_CATEGORY_PC;
 }
 
-bool is_control(char32_t c) { return is_between(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO); }
+bool is_control(char32_t c) {
+  return is_between(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO);
+}
 
 char32_t lowercase(char32_t c) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
-std::string lowercased(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+void append_lowercase(std::string& out, std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const Utf8Step step = decode_utf8(text, at);
     append_utf8(out, lowercase(step.code_point));
     at += step.n_bytes;
   }
-  return out;
 }
 
 }  // namespace rocmforge::tokenizer

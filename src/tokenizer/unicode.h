@@ -15,6 +15,6 @@ bool is_word(char32_t c);         // \w: letters, marks, decimal digits, connect
 bool is_control(char32_t c);      // control, format and private characters, not unassigned ones
 
 char32_t lowercase(char32_t c);
-std::string lowercased(std::string_view text);
+void append_lowercase(std::string& out, std::string_view text);
 
 }  // namespace rocmforge::tokenizer

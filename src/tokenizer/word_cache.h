@@ -15,28 +15,29 @@ namespace rocmforge::tokenizer {
 
 class WordCache {
  public:
-  // For words that are views into `text`, whose tokens go to `out`. Both must outlive the cache.
-  WordCache(std::string_view text, std::vector<TokenId>& out) : text_(text), out_(out) {
-    if (text.size() >= kLeastText) slots_.resize(std::min(std::bit_floor(text.size() / 8), kMostSlots));
+  // For about n_bytes of text whose tokens go to `out`, which must outlive the cache.
+  WordCache(size_t n_bytes, std::vector<TokenId>& out) : out_(out) {
+    if (n_bytes >= kLeastText) slots_.resize(std::min(std::bit_floor(n_bytes / 8), kMostSlots));
   }
 
-  // Appends the tokens of `word` if it was seen before with the same `salt`; else compute() appends them and their
-  // place is kept. compute's result is returned, true on a hit.
+  // Appends the tokens of `word`, a view into `text`, if it was seen before with the same `salt`; else compute()
+  // appends them and their place is kept. compute's result is returned, true on a hit. Between calls `text` may grow at
+  // its end.
   template <class Compute>
-  bool tokens_of(std::string_view word, uint32_t salt, const Compute& compute) {
+  bool tokens_of(std::string_view word, std::string_view text, uint32_t salt, const Compute& compute) {
     if (slots_.empty() || word.size() > kMostBytes) return compute();
     const uint64_t hash = hash_text(word, salt);
     const size_t index = hash & (slots_.size() - 1);
     const auto tag = static_cast<uint32_t>(hash >> 32);
     const Slot seen = slots_[index];
-    if (seen.tag == tag && text_.substr(seen.text_at, seen.n_bytes) == word && seen.salt == salt) {
+    if (seen.tag == tag && text.substr(seen.text_at, seen.n_bytes) == word && seen.salt == salt) {
       for (uint32_t i = 0; i < seen.n_tokens; i++) out_.push_back(out_[seen.out_at + i]);
       return true;
     }
     const size_t out_at = out_.size();
     if (!compute()) return false;
     slots_[index] = {tag,
-                     static_cast<uint32_t>(word.data() - text_.data()),
+                     static_cast<uint32_t>(word.data() - text.data()),
                      static_cast<uint32_t>(out_at),
                      static_cast<uint8_t>(salt),
                      static_cast<uint8_t>(word.size()),
@@ -58,7 +59,6 @@ class WordCache {
     uint16_t n_tokens = 0;
   };
 
-  std::string_view text_;
   std::vector<TokenId>& out_;
   std::vector<Slot> slots_;
 };

@@ -58,48 +58,47 @@ Result<WpmModel> WpmModel::build(const Vocabulary& v) {
   return model;
 }
 
-void WpmModel::encode(std::vector<TokenId>& out, std::string_view text) const {
-  std::string word;
-  size_t n_characters = 0;
-  const auto end_word = [&] {
-    if (n_characters > 0) encode_word(out, word, n_characters);
-    word.assign(kEscapedSpace);  // stands for the start of a word
-    n_characters = 0;
-  };
-  const auto add = [&](char32_t c) {
-    if (c == 0 || c == kReplacementCharacter || is_control(c)) return;
-    if (vocabulary_->strip_accents && is_mark(c)) return;
-    const bool is_word_alone = is_punctuation(c) || (c < 0x7F && is_symbol(c)) || is_cjk(c);
-    if (is_word_alone) end_word();
-    append_utf8(word, vocabulary_->lowercase ? lowercase(c) : c);
-    n_characters++;
-    if (is_word_alone) end_word();
-  };
-  end_word();
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = decode_utf8(text, at);
+Result<void> WpmModel::Session::encode(std::string_view fragment) {
+  const bool strip_accents = model_.vocabulary_->strip_accents;
+  for (size_t at = 0; at < fragment.size();) {
+    const Utf8Step step = decode_utf8(fragment, at);
     at += step.n_bytes;
     if (is_white_space(step.code_point)) {
       end_word();
     } else {
-      add(vocabulary_->strip_accents ? base_character(step.code_point) : step.code_point);
+      add(strip_accents ? base_character(step.code_point) : step.code_point);
     }
   }
   end_word();
+  return {};
 }
 
-void WpmModel::encode_word(std::vector<TokenId>& out, std::string_view word, size_t n_characters) const {
-  const size_t out_at = out.size();
+void WpmModel::Session::add(char32_t c) {
+  if (c == 0 || c == kReplacementCharacter || is_control(c)) return;
+  if (model_.vocabulary_->strip_accents && is_mark(c)) return;
+  const bool is_word_alone = is_punctuation(c) || (c < 0x7F && is_symbol(c)) || is_cjk(c);
+  if (is_word_alone) end_word();
+  if (n_characters_ == 0) word_.assign(kEscapedSpace);
+  append_utf8(word_, model_.vocabulary_->lowercase ? lowercase(c) : c);
+  n_characters_++;
+  if (is_word_alone) end_word();
+}
+
+void WpmModel::Session::end_word() {
+  const size_t out_at = out_.size();
   size_t at = 0;
-  while (n_characters <= kMaxWordCharacters && at < word.size() && !trie_.empty()) {
-    const auto match = trie_.longest(word, at);
+  while (n_characters_ <= kMaxWordCharacters && at < word_.size()) {
+    const auto match = model_.trie_.longest(word_, at);
     if (!match) break;
-    out.push_back(TokenId(match->value));
+    out_.push_back(TokenId(match->value));
     at += match->n_bytes;
   }
-  if (at == word.size()) return;
-  out.resize(out_at);
-  if (vocabulary_->special.unk) out.push_back(*vocabulary_->special.unk);
+  if (at < word_.size()) {
+    out_.resize(out_at);
+    if (const auto unknown = model_.vocabulary_->special.unk) out_.push_back(*unknown);
+  }
+  word_.clear();
+  n_characters_ = 0;
 }
 
 }  // namespace rocmforge::tokenizer

@@ -20,12 +20,25 @@ class WpmModel {
   // `vocabulary` must outlive the model.
   static Result<WpmModel> build(const Vocabulary& vocabulary);
 
-  // Appends the tokens of `text`. REQUIRES: valid UTF-8
-  void encode(std::vector<TokenId>& out, std::string_view text) const;
+  class Session {
+   public:
+    Session(const WpmModel& model, std::string_view, std::vector<TokenId>& out) : model_(model), out_(out) {}
+
+    // Appends the tokens of `fragment`. REQUIRES: valid UTF-8
+    Result<void> encode(std::string_view fragment);
+
+   private:
+    void add(char32_t c);
+    void end_word();
+
+    const WpmModel& model_;
+    std::vector<TokenId>& out_;
+    std::string word_;  // after the mark that stands for the start of a word
+    size_t n_characters_ = 0;
+  };
 
  private:
   explicit WpmModel(const Vocabulary& vocabulary) : vocabulary_(&vocabulary) {}
-  void encode_word(std::vector<TokenId>& out, std::string_view word, size_t n_characters) const;
 
   const Vocabulary* vocabulary_;
   Trie trie_;

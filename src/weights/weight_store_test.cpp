@@ -197,14 +197,15 @@ TEST_F(WeightStoreTest, GetsGoBeforePrefetchesAndPrefetchesKeepTheirOrder) {
   const auto find = [&](std::string_view name) { return *single->find(name); };
   single->prefetch(std::vector{find("l0.norm"), find("l2.norm"), find("l1.norm"), find("l0.up")});
   gate.wait_for_arrivals(1);  // l0.norm is being landed
-  auto promoted = std::async(std::launch::async, [&] { return single->get(find("l1.norm")).ok(); });
-  auto fresh = std::async(std::launch::async, [&] {
-    while (single->loading_stats().n_loads < 4) std::this_thread::yield();
-    return single->get(find("out")).ok();
+  std::promise<void> asking;
+  auto promoted = std::async(std::launch::async, [&] {
+    asking.set_value();
+    return single->get(find("l1.norm")).ok();
   });
-  // Both have asked: five loads begun, and time for the one that begins none.
-  while (single->loading_stats().n_loads < 5) std::this_thread::yield();
-  std::this_thread::sleep_for(50ms);
+  auto fresh = std::async(std::launch::async, [&] { return single->get(find("out")).ok(); });
+  while (single->loading_stats().n_loads < 5) std::this_thread::sleep_for(1ms);
+  asking.get_future().wait();
+  std::this_thread::sleep_for(100ms);  // joining a load begins none: nothing tells that it has happened
   gate.open();
   EXPECT_TRUE(promoted.get());
   EXPECT_TRUE(fresh.get());
@@ -293,7 +294,8 @@ TEST_F(WeightStoreTest, ClearWaitsForLeasesFreesEverythingAndTheStoreIsReusable)
     ASSERT_TRUE(store->preload_all().ok());
     std::optional<WeightStore::Lease> lease = *store->get(id("l1.up"));
     auto cleared = std::async(std::launch::async, [&] { store->clear(); });
-    EXPECT_EQ(cleared.wait_for(30ms), std::future_status::timeout);
+    while (state("embd") != LoadState::unloaded) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(cleared.wait_for(20ms), std::future_status::timeout);
     EXPECT_TRUE(placement.is_reserved());
     EXPECT_TRUE(model.holds(*lease));
     // What would have to wait for the clear, which waits for us, fails instead.

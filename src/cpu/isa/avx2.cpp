@@ -305,13 +305,13 @@ void gelu_multiply(float* to, const float* gate, const float* up, size_t n) {
 }  // namespace
 
 const Kernels& avx2_kernels() {
-  static const Kernels kernels = {
+  static constexpr Kernels kernels = {
       .name = "avx2",
       .matmul_f32 = matmul<F32>,
       .matmul_f16 = matmul<F16>,
       .matmul_bf16 = matmul<Bf16>,
-      .packed = avx2_packed_formats().first,
-      .n_packed = avx2_packed_formats().n,
+      .packed = avx2_packed_formats,
+      .n_packed = kAvx2PackedFormats,
       .quantize = quantize,
       .weighted_sum_f32 = weighted_sum<F32>,
       .weighted_sum_f16 = weighted_sum<F16>,

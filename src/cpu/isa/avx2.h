@@ -5,11 +5,7 @@
 
 namespace rocmforge::cpu {
 
-struct PackedFormats {
-  const PackedFormat* first;
-  size_t n;
-};
-
-PackedFormats avx2_packed_formats();
+inline constexpr size_t kAvx2PackedFormats = 13;
+extern const PackedFormat avx2_packed_formats[kAvx2PackedFormats];
 
 }  // namespace rocmforge::cpu

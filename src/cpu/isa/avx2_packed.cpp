@@ -92,18 +92,14 @@ constexpr PackedFormat entry() {
   return {static_cast<uint32_t>(kDType), pack<kDType>, matmul<Format>};
 }
 
-constexpr PackedFormat kFormats[] = {
+}  // namespace
+
+constexpr PackedFormat avx2_packed_formats[kAvx2PackedFormats] = {
     entry<DType::q4_0, Q4_0>(),   entry<DType::q4_1, Q4_1>(),    entry<DType::q5_0, Q5_0>(),
     entry<DType::q5_1, Q5_1>(),   entry<DType::q8_0, Q8_0>(),    entry<DType::q2_k, Q2K>(),
     entry<DType::q3_k, Q3K>(),    entry<DType::q4_k, Q4K>(),     entry<DType::q5_k, Q5K>(),
     entry<DType::q6_k, Q6K>(),    entry<DType::iq4_nl, Iq4Nl>(), entry<DType::iq4_xs, Iq4Xs>(),
     entry<DType::mxfp4, Mxfp4>(),
 };
-
-}  // namespace
-
-PackedFormats avx2_packed_formats() {
-  return {kFormats, sizeof kFormats / sizeof kFormats[0]};
-}
 
 }  // namespace rocmforge::cpu

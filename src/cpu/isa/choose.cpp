@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "gguf/random_blocks.h"
 #include "tensor/codec.h"
 #include "tensor/packed.h"
 
@@ -32,49 +33,23 @@ bool has_avx2() {
 #endif
 }
 
-// A small generator: the self-test must be the same everywhere.
-struct Random {
-  uint64_t state = 1;
-  uint32_t next() {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<uint32_t>(state >> 32);
-  }
-};
-
 bool is_close(float got, double expected, double magnitude) {
   return std::abs(got - expected) <= 1e-5 * magnitude + 1e-30;
 }
 
-// Random blocks whose weights are of moderate size; bit patterns with wild scales are drawn again.
-std::vector<std::byte> random_rows(Random& random, DType dtype, size_t n_blocks) {
-  const DTypeInfo& info = dtype_info(dtype);
-  std::vector<std::byte> rows;
-  std::vector<std::byte> block(info.block_bytes);
-  std::vector<float> values(info.block_elements);
-  while (rows.size() < n_blocks * info.block_bytes) {
-    for (std::byte& byte : block) byte = static_cast<std::byte>(random.next());
-    decode(values, dtype, block);
-    const auto is_moderate = [](float x) { return std::abs(x) < 1e3f; };
-    const auto is_visible = [](float x) { return std::abs(x) > 1e-3f; };
-    if (!std::ranges::all_of(values, is_moderate) || std::ranges::none_of(values, is_visible)) continue;
-    rows.insert(rows.end(), block.begin(), block.end());
-  }
-  return rows;
-}
-
 // One unit of eight rows, two blocks long, times a few tokens whose activations are exact in eight bits.
-bool packed_format_works(const Kernels& kernels, const PackedFormat& format, Random& random) {
+bool packed_format_works(const Kernels& kernels, const PackedFormat& format, gguf::RandomBits& random) {
   const auto dtype = static_cast<DType>(format.dtype);
   const DTypeInfo& info = dtype_info(dtype);
   constexpr size_t kGroups = 2, kTokens = 5;
   const size_t n = kGroups * info.block_elements;
-  const std::vector<std::byte> rows = random_rows(random, dtype, kPackedRows * kGroups);
+  const std::vector<std::byte> rows = gguf::random_blocks(dtype, kPackedRows * kGroups, random);
   std::vector<std::byte> unit(rows.size());
   format.pack(unit.data(), rows.data(), kGroups);
 
   std::vector<float> activations(kTokens * n), products(kTokens * kPackedRows);
   for (size_t i = 0; i < activations.size(); i++) {
-    activations[i] = i % kQuantElements == 7 ? 127.0f : static_cast<float>(random.next() % 255) - 127.0f;
+    activations[i] = i % kQuantElements == 7 ? 127.0f : static_cast<float>(random.below(255)) - 127.0f;
   }
   std::vector<QuantBlock> blocks(activations.size() / kQuantElements);
   kernels.quantize(blocks.data(), activations.data(), blocks.size());
@@ -103,13 +78,13 @@ bool packed_format_works(const Kernels& kernels, const PackedFormat& format, Ran
 }
 
 // A row of each function against the scalar one.
-bool floats_work(const Kernels& kernels, Random& random) {
+bool floats_work(const Kernels& kernels, gguf::RandomBits& random) {
   const Kernels& reference = scalar_kernels();
   constexpr size_t n = 43;  // whole registers and a rest
   float a[n], b[n], ours[n], theirs[n];
   for (size_t i = 0; i < n; i++) {
-    a[i] = static_cast<float>(static_cast<int32_t>(random.next())) * 0x1p-29f;
-    b[i] = static_cast<float>(static_cast<int32_t>(random.next())) * 0x1p-29f;
+    a[i] = random.normal();
+    b[i] = random.normal();
   }
   const auto equal = [&] {
     return std::equal(ours, ours + n, theirs, [](float x, float y) { return is_close(x, y, 1 + std::abs(y)); });
@@ -157,7 +132,7 @@ std::span<const Kernels* const> available_kernels() {
 }
 
 bool passes_self_test(const Kernels& kernels) {
-  Random random;
+  gguf::RandomBits random(1);
   if (!floats_work(kernels, random)) return false;
   for (size_t i = 0; i < kernels.n_packed; i++) {
     if (!packed_format_works(kernels, kernels.packed[i], random)) return false;

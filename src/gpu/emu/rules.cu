@@ -62,12 +62,12 @@ RF_KERNEL(unaligned_load, RulesArgs, kRulesThreads) {
 template <class T, class Narrow>
 RF_DEVICE void fragment_product(const RulesArgs& args, Narrow to_narrow) {
   struct Tiles {
-    alignas(16) T a[16][32], b[16][32];
+    alignas(16) uint16_t a[16][32], b[16][32];
   };
   RF_SHARED(Tiles, tiles);
   for (uint32_t i = thread_index(); i < 512; i += kRulesThreads) {
-    tiles.a[i / 32][i % 32] = to_narrow(args.in[i]);
-    tiles.b[i / 32][i % 32] = to_narrow(args.in[512 + i]);
+    tiles.a[i / 32][i % 32] = to_narrow(args.in[i]).bits;
+    tiles.b[i / 32][i % 32] = to_narrow(args.in[512 + i]).bits;
   }
   sync_block();
   if (wave() != 0) return;
@@ -76,8 +76,8 @@ RF_DEVICE void fragment_product(const RulesArgs& args, Narrow to_narrow) {
   for (uint32_t k = 0; k < 32; k += 16) {
     typename F::A a;
     typename F::B b;
-    F::load_a(a, &tiles.a[0][k], 32);
-    F::load_b(b, &tiles.b[0][k], 32);
+    F::load_a(a, reinterpret_cast<const T*>(&tiles.a[0][k]), 32);
+    F::load_b(b, reinterpret_cast<const T*>(&tiles.b[0][k]), 32);
     F::multiply(c, a, b);
   }
   for (uint32_t i = 0; i < F::kPerLane; i++) args.out[F::row(i) * 16 + F::column(i)] = c.v[i];

@@ -1,0 +1,119 @@
+#include "cpu/experts.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cpu/test_weights.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+class ExpertsOf : public EveryIsa {};
+
+TEST(RouteRow, TakesTheLargestAndLowerIdsFirst) {
+  const std::vector<float> logits = {1.0f, 3.0f, 2.0f, 3.0f};
+  float out[6];
+  route_row(out, logits, 3, true);
+  EXPECT_EQ(out[0], 1);
+  EXPECT_EQ(out[2], 3);
+  EXPECT_EQ(out[4], 2);
+  EXPECT_NEAR(out[1] + out[3] + out[5], 1.0, 1e-6);
+  EXPECT_EQ(out[1], out[3]);
+  EXPECT_NEAR(out[5] / out[1], std::exp(-1.0), 1e-6);
+  route_row(out, logits, 1, false);
+  EXPECT_EQ(out[0], 1);
+  EXPECT_NEAR(out[1], 1 / (2 + std::exp(-1.0) + std::exp(-2.0)), 1e-6);
+}
+
+TEST(RouteRow, GivesDistinctIdsWhateverTheLogits) {
+  gguf::RandomBits random(1);
+  const float odd[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f};
+  for (int round = 0; round < 500; round++) {
+    std::vector<float> logits(1 + random.below(9));
+    for (float& x : logits) x = odd[random.below(6)];
+    const auto n_used = static_cast<uint32_t>(1 + random.below(logits.size()));
+    std::vector<float> out(2 * n_used);
+    route_row(out.data(), logits, n_used, round % 2 == 0);
+    std::set<float> ids;
+    for (uint32_t j = 0; j < n_used; j++) ids.insert(out[2 * j]);
+    EXPECT_EQ(ids.size(), n_used);
+    EXPECT_LT(*ids.rbegin(), static_cast<float>(logits.size()));
+    EXPECT_GE(*ids.begin(), 0.0f);
+  }
+}
+
+struct ExpertResult {
+  std::vector<float> products, combined;
+};
+
+// A layer's experts on `inputs` (n x width), rows cut into batches of `chunk`.
+ExpertResult run(const Kernels& kernels, const TestWeight& up, const TestWeight& down,
+                 const std::vector<float>& routing, const std::vector<float>& inputs, uint32_t n_used, size_t chunk,
+                 size_t n_threads) {
+  const auto width = static_cast<uint32_t>(up.weight.shape.row_elements);
+  const uint64_t hidden = up.weight.shape.n_rows;
+  const size_t n = inputs.size() / width;
+  Workers workers(n_threads);
+  Multiplier multiplier(kernels, workers);
+  multiplier.reserve(static_cast<uint32_t>(n_used * hidden), 5);  // less than a batch: it must go in several goes
+  Experts experts(multiplier, workers);
+  ExpertResult result = {std::vector<float>(n * n_used * hidden), std::vector<float>(n * width)};
+  for (size_t first = 0; first < n; first += chunk) {
+    const size_t n_now = std::min(chunk, n - first);
+    const Routing routed = {routing.data() + first * 2 * n_used, n_used};
+    float* products = result.products.data() + first * n_used * hidden;
+    const ExpertPart part = {up.weight, products};
+    experts.multiply(std::span(&part, 1), routed, inputs.data() + first * width, n_now, width);
+    experts.combine(result.combined.data() + first * width, down.weight, routed, products, n_now);
+  }
+  return result;
+}
+
+TEST_P(ExpertsOf, MatchTheDefinitionInAnyBatch) {
+  gguf::RandomBits random(2);
+  constexpr uint32_t n_used = 2, n_experts = 5;
+  constexpr size_t n = 17;
+  for (const DType dtype : {DType::f32, DType::q4_k, DType::q8_0, DType::iq2_xs}) {
+    const uint64_t width = 256, hidden = 512;
+    const auto up = make_weight(kernels(), {dtype, width, hidden, n_experts}, random);
+    const auto down = make_weight(kernels(), {dtype, hidden, width, n_experts}, random);
+    const auto inputs = random_floats(random, n * width);
+    std::vector<float> routing(n * 2 * n_used);
+    for (size_t r = 0; r < n; r++) {
+      route_row(&routing[r * 2 * n_used], random_floats(random, n_experts), n_used, true);
+    }
+    const ExpertResult whole = run(kernels(), *up, *down, routing, inputs, n_used, n, 1);
+    for (size_t r = 0; r < n; r++) {
+      for (uint32_t j = 0; j < n_used; j++) {
+        const auto expert = static_cast<uint64_t>(routing[(r * n_used + j) * 2]);
+        for (uint64_t i = 0; i < hidden; i += 37) {
+          const Exact exact = exact_dot(&up->values[(expert * hidden + i) * width], &inputs[r * width], width);
+          ASSERT_NEAR(whole.products[(r * n_used + j) * hidden + i], exact.value, 0.01 * exact.magnitude);
+        }
+      }
+      for (uint64_t i = 0; i < width; i += 29) {
+        Exact exact;
+        for (uint32_t j = 0; j < n_used; j++) {
+          const auto expert = static_cast<uint64_t>(routing[(r * n_used + j) * 2]);
+          const float share = routing[(r * n_used + j) * 2 + 1];
+          const Exact one = exact_dot(&down->values[(expert * width + i) * hidden],
+                                      &whole.products[(r * n_used + j) * hidden], hidden);
+          exact.value += share * one.value;
+          exact.magnitude += share * one.magnitude;
+        }
+        ASSERT_NEAR(whole.combined[r * width + i], exact.value, 0.01 * exact.magnitude);
+      }
+    }
+    for (const size_t chunk : {1, 7}) {
+      const ExpertResult cut = run(kernels(), *up, *down, routing, inputs, n_used, chunk, chunk == 7 ? 2 : 1);
+      EXPECT_TRUE(same_bits(cut.products, whole.products)) << dtype_info(dtype).name;
+      EXPECT_TRUE(same_bits(cut.combined, whole.combined)) << dtype_info(dtype).name;
+    }
+  }
+}
+
+RF_FOR_EVERY_ISA(ExpertsOf);
+
+}  // namespace
+}  // namespace rocmforge::cpu

@@ -1,0 +1,168 @@
+// Attention of one query head over the cached positions of its sequence.
+//
+// Every wave of a block takes positions in turn and keeps a running maximum, a running total of the exponentials and
+// the weighted sum of the values, spread over its lanes; the block's waves, and with long sequences the blocks of a
+// row's chunks, are joined at the end.
+
+#include "gpu/runtime.h"
+
+#include "gpu/kernels/attend.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+RF_DEVICE float cached(const float* at) {
+  return *at;
+}
+RF_DEVICE float cached(const F16* at) {
+  return widen(*at);
+}
+RF_DEVICE void put_cached(float* at, float v) {
+  *at = v;
+}
+RF_DEVICE void put_cached(F16* at, float v) {
+  *at = narrow(v);
+}
+
+// A position's keys; its values are kPagePositions rows further.
+template <class T>
+RF_DEVICE T* cache_row(T* cache, const BatchView& batch, uint32_t row, uint32_t position, uint32_t width) {
+  const uint64_t page = batch.pages[batch.first_page[row] + position / kPagePositions];
+  return cache + (page * 2 * kPagePositions + position % kPagePositions) * width;
+}
+
+template <class T>
+RF_DEVICE void store_rows(const StoreKvArgs& args) {
+  const uint32_t i = block_y() * kStoreKvThreads + thread_index();
+  if (i >= args.width) return;
+  const uint32_t row = block_x();
+  T* keys = cache_row(static_cast<T*>(args.cache), args.batch, row, args.batch.positions[row], args.width);
+  const uint64_t from = static_cast<uint64_t>(row) * args.width + i;
+  put_cached(keys + i, args.keys[from]);
+  put_cached(keys + static_cast<uint64_t>(kPagePositions) * args.width + i, args.values[from]);
+}
+RF_KERNEL(store_kv_f32, StoreKvArgs, kStoreKvThreads) {
+  store_rows<float>(args);
+}
+RF_KERNEL(store_kv_f16, StoreKvArgs, kStoreKvThreads) {
+  store_rows<F16>(args);
+}
+
+// The most negative finite value: its exponential beside any other is zero, and differences stay numbers.
+constexpr float kLowest = -3.402823466e38f;
+
+// kHeadSize: the largest that fits.
+template <class T, uint32_t kHeadSize>
+RF_DEVICE void attend_chunk(const AttendArgs& args) {
+  constexpr uint32_t kWaves = kAttendThreads / kWave;
+  constexpr uint32_t kPerLane = (kHeadSize + kWave - 1) / kWave;
+  struct Shared {
+    float sums[kWaves][kHeadSize];
+    float largest[kWaves], total[kWaves];
+  };
+  RF_SHARED(Shared, shared);
+  const uint32_t row = block_x(), head = block_y(), chunk = block_z();
+  const uint32_t n_positions = args.batch.positions[row] + 1;
+  const uint32_t first = chunk * args.chunk_positions;
+  const uint32_t end = first + args.chunk_positions < n_positions ? first + args.chunk_positions : n_positions;
+  const uint32_t width = args.n_kv_heads * args.head_size;
+  const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
+  const uint64_t query = (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size;
+
+  float q[kPerLane], sums[kPerLane] = {};
+  RF_UNROLL
+  for (uint32_t i = 0; i < kPerLane; i++) {
+    const uint32_t d = lane() + i * kWave;
+    q[i] = d < args.head_size ? args.q[query + d] * args.scale : 0.0f;
+  }
+  float largest = kLowest, total = 0;
+  for (uint32_t p = first + wave(); p < end; p += kWaves) {
+    const T* keys = cache_row(static_cast<const T*>(args.cache), args.batch, row, p, width) + offset;
+    const T* values = keys + static_cast<uint64_t>(kPagePositions) * width;
+    float dot = 0;
+    RF_UNROLL
+    for (uint32_t i = 0; i < kPerLane; i++) {
+      const uint32_t d = lane() + i * kWave;
+      if (d < args.head_size) dot += q[i] * cached(keys + d);
+    }
+    const float score = wave_sum(dot);
+    const float next = score > largest ? score : largest;
+    const float keep = exp_f32(largest - next), weight = exp_f32(score - next);
+    RF_UNROLL
+    for (uint32_t i = 0; i < kPerLane; i++) {
+      const uint32_t d = lane() + i * kWave;
+      if (d < args.head_size) sums[i] = sums[i] * keep + weight * cached(values + d);
+    }
+    total = total * keep + weight;
+    largest = next;
+  }
+
+  RF_UNROLL
+  for (uint32_t i = 0; i < kPerLane; i++) {
+    const uint32_t d = lane() + i * kWave;
+    if (d < args.head_size) shared.sums[wave()][d] = sums[i];
+  }
+  if (lane() == 0) {
+    shared.largest[wave()] = largest;
+    shared.total[wave()] = total;
+  }
+  sync_block();
+  largest = shared.largest[0];
+  for (uint32_t w = 1; w < kWaves; w++) largest = shared.largest[w] > largest ? shared.largest[w] : largest;
+  float shares[kWaves];
+  total = 0;
+  for (uint32_t w = 0; w < kWaves; w++) {
+    shares[w] = exp_f32(shared.largest[w] - largest);
+    total += shares[w] * shared.total[w];
+  }
+  float* part = args.parts == nullptr
+                    ? nullptr
+                    : args.parts + ((static_cast<uint64_t>(row) * args.n_heads + head) * args.n_chunks + chunk) *
+                                       (args.head_size + 2);
+  for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
+    float sum = 0;
+    for (uint32_t w = 0; w < kWaves; w++) sum += shares[w] * shared.sums[w][d];
+    if (part == nullptr) {
+      args.out[query + d] = sum / total;
+    } else {
+      part[d] = sum;
+    }
+  }
+  if (part != nullptr && thread_index() == 0) {
+    part[args.head_size] = largest;
+    part[args.head_size + 1] = total;
+  }
+}
+
+#define RF_ATTEND(size)                                      \
+  RF_KERNEL(attend_f32_##size, AttendArgs, kAttendThreads) { \
+    attend_chunk<float, size>(args);                         \
+  }                                                          \
+  RF_KERNEL(attend_f16_##size, AttendArgs, kAttendThreads) { \
+    attend_chunk<F16, size>(args);                           \
+  }
+RF_ATTEND(64)
+RF_ATTEND(128)
+RF_ATTEND(256)
+
+// A block joins the chunks of a row and a head. Chunks past the row's end were made with a total of zero.
+RF_KERNEL(join_chunks, AttendArgs, kAttendThreads) {
+  const uint64_t query = static_cast<uint64_t>(block_x()) * args.n_heads + block_y();
+  const uint32_t stride = args.head_size + 2;
+  const float* parts = args.parts + query * args.n_chunks * stride;
+  float largest = kLowest;
+  for (uint32_t c = 0; c < args.n_chunks; c++) {
+    const float of_chunk = parts[c * stride + args.head_size];
+    largest = of_chunk > largest ? of_chunk : largest;
+  }
+  for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
+    float sum = 0, total = 0;
+    for (uint32_t c = 0; c < args.n_chunks; c++) {
+      const float share = exp_f32(parts[c * stride + args.head_size] - largest);
+      sum += share * parts[c * stride + d];
+      total += share * parts[c * stride + args.head_size + 1];
+    }
+    args.out[query * args.head_size + d] = sum / total;
+  }
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

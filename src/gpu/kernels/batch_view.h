@@ -1,0 +1,16 @@
+#pragma once
+// The batch of a pass in device memory: what kernels that look beyond their own row need.
+
+#include <cstdint>
+
+namespace rocmforge::gpu {
+
+struct BatchView {
+  const int32_t* tokens;        // by row
+  const uint32_t* positions;    // by row
+  const uint32_t* first_page;   // by row: where its sequence's pages begin in `pages`
+  const uint32_t* pages;        // of all sequences
+  const uint32_t* output_rows;  // by output
+};
+
+}  // namespace rocmforge::gpu

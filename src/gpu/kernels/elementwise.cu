@@ -1,0 +1,40 @@
+// Steps that go element by element: activations, sums, choosing rows.
+
+#include "gpu/runtime.h"
+
+#include "gpu/kernels/elementwise.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+template <class F>
+RF_DEVICE void each_element(const ElementArgs& args, F f) {
+  uint64_t i = static_cast<uint64_t>(block_x()) * kElementThreads * kElementsPerThread + thread_index();
+  for (uint32_t e = 0; e < kElementsPerThread && i < args.n; e++, i += kElementThreads) {
+    args.out[i] = f(args.a[i], args.b[i]);
+  }
+}
+
+RF_KERNEL(add, ElementArgs, kElementThreads) {
+  each_element(args, [](float a, float b) { return a + b; });
+}
+
+RF_KERNEL(silu_multiply, ElementArgs, kElementThreads) {
+  each_element(args, [](float gate, float up) { return gate / (1.0f + exp_f32(-gate)) * up; });
+}
+
+// x / 2 * (1 + tanh(u)) = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)
+RF_KERNEL(gelu_multiply, ElementArgs, kElementThreads) {
+  each_element(args, [](float gate, float up) {
+    const float u = 0.79788456f * gate * (1.0f + 0.044715f * gate * gate);
+    return gate / (1.0f + exp_f32(-2.0f * u)) * up;
+  });
+}
+
+RF_KERNEL(take_rows, TakeRowsArgs, kElementThreads) {
+  const uint32_t i = block_y() * kElementThreads + thread_index();
+  if (i >= args.width) return;
+  const uint64_t from = args.rows[block_x()];
+  args.out[static_cast<uint64_t>(block_x()) * args.width + i] = args.in[from * args.width + i];
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

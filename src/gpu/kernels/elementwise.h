@@ -1,0 +1,37 @@
+#pragma once
+// Steps that go element by element.
+
+#include <cstdint>
+
+#include "gpu/api.h"
+
+namespace rocmforge::gpu {
+
+// silu_multiply, gelu_multiply: out = activation(a) * b.   add: out = a + b.   Outputs may be inputs.
+struct ElementArgs {
+  float* out;
+  const float* a;
+  const float* b;
+  uint64_t n;
+};
+
+// out[r] = in[rows[r]]
+struct TakeRowsArgs {
+  float* out;
+  const float* in;
+  const uint32_t* rows;
+  uint32_t width;
+};
+
+inline constexpr uint32_t kElementThreads = 256;
+inline constexpr uint32_t kElementsPerThread = 4;
+
+inline Grid element_grid(uint64_t n) {
+  constexpr uint64_t kPerBlock = kElementThreads * kElementsPerThread;
+  return {static_cast<uint32_t>((n + kPerBlock - 1) / kPerBlock)};
+}
+inline Grid row_grid(uint32_t n_rows, uint32_t width) {
+  return {n_rows, (width + kElementThreads - 1) / kElementThreads};
+}
+
+}  // namespace rocmforge::gpu

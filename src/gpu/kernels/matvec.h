@@ -1,0 +1,44 @@
+#pragma once
+// Products of a weight with few rows of activations. Kernels by format: matvec_FORMAT_1 and matvec_FORMAT_8 take one
+// and up to eight rows; formats that are decoded have matvec_FORMAT_1 alone.
+
+#include <cstdint>
+
+#include "gpu/kernels/quantize.h"
+#include "gpu/packed/planes.h"
+
+namespace rocmforge::gpu {
+
+// out[r] = w * x[r] + bias, or, with a routing, a product with experts' matrices, one after the other in w. Pairs (row,
+// expert) are numbered row after row:
+//
+//   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs share an input
+//   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their shares
+struct MatvecArgs {
+  Planes w;
+  float* out;         // n_rows x n_out
+  const float* bias;  // n_out, or null
+  const float* x;     // formats of floats, and those that are decoded
+  const int8_t* q;    // the others
+  const ActivationScale* scales;
+  const float* routing;      // pairs (expert, share), or null
+  uint32_t pairs_per_input;  // 1 without routing
+  uint32_t n_summed;         // 1 unless weighed
+  uint32_t weighed;
+  uint32_t n_out;
+  uint32_t n_rows;
+  uint32_t width;
+};
+
+inline constexpr uint32_t kMatvecThreads = 128;
+inline constexpr uint32_t kMatvecMaxRows = 8;
+inline constexpr uint32_t kMatvecOutputs1 = 2;  // outputs of a wave when there is one row
+
+// n_at_once: the kernel's, 1 or 8.
+inline Grid matvec_grid(uint32_t n_out, uint32_t n_rows, uint32_t n_at_once, uint32_t wave) {
+  const uint32_t n_waves = kMatvecThreads / wave;
+  const uint32_t per_block = n_waves * (n_at_once == 1 ? kMatvecOutputs1 : 1);
+  return {(n_out + per_block - 1) / per_block, (n_rows + n_at_once - 1) / n_at_once};
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,57 @@
+#pragma once
+// Which outputs and rows a wave of a matrix-vector kernel makes, and how it stores them.
+
+#include "gpu/kernels/matvec.h"
+#include "gpu/runtime.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+template <uint32_t kRows, uint32_t kOutputs>
+struct MatvecRows {
+  const MatvecArgs& args;
+  uint32_t first_out;
+  uint32_t first_row;
+  // Of the pair that is being added:
+  uint64_t first_weight_row = 0;
+  uint64_t first_input = 0;
+  float share = 1.0f;
+
+  RF_DEVICE explicit MatvecRows(const MatvecArgs& a)
+      : args(a), first_out((block_x() * (kMatvecThreads / kWave) + wave()) * kOutputs), first_row(block_y() * kRows) {}
+
+  // The n-th of the products that make the outputs, n < args.n_summed.
+  RF_DEVICE void begin(uint32_t n) {
+    if (args.routing == nullptr) return;
+    const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
+    first_weight_row = static_cast<uint64_t>(args.routing[2 * pair]) * args.n_out;
+    first_input = pair / args.pairs_per_input;
+    if (args.weighed) share = args.routing[2 * pair + 1];
+  }
+
+  // Outputs and rows past the end repeat the last one and are not stored.
+  RF_DEVICE uint64_t weight_row(uint32_t o) const {
+    const uint32_t out = first_out + o;
+    return first_weight_row + (out < args.n_out ? out : args.n_out - 1);
+  }
+  RF_DEVICE uint64_t input_row(uint32_t r) const {
+    if (args.routing != nullptr) return first_input;
+    const uint32_t row = first_row + r;
+    return row < args.n_rows ? row : args.n_rows - 1;
+  }
+
+  // Sums the lanes' parts; every lane of the wave takes part.
+  RF_DEVICE void store(const float (&sums)[kOutputs][kRows]) const {
+    RF_UNROLL
+    for (uint32_t o = 0; o < kOutputs; o++) {
+      RF_UNROLL
+      for (uint32_t r = 0; r < kRows; r++) {
+        const float sum = wave_sum(sums[o][r]);
+        const uint32_t out = first_out + o, row = first_row + r;
+        if (lane() != 0 || out >= args.n_out || row >= args.n_rows) continue;
+        args.out[static_cast<uint64_t>(row) * args.n_out + out] = sum + (args.bias != nullptr ? args.bias[out] : 0.0f);
+      }
+    }
+  }
+};
+
+}  // namespace rocmforge::gpu::RF_KERNELS

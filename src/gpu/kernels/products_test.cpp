@@ -1,0 +1,270 @@
+// Every weight format: repacking, looking rows up, and products with few and with many rows, against the format's own
+// header and sums in f64.
+
+#include "gpu/kernels/embed.h"
+#include "gpu/kernels/kernel_test.h"
+#include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matvec.h"
+#include "gpu/kernels/repack.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::KernelTest;
+using testing::nmse;
+using testing::OnDevice;
+
+// A random weight: its blocks as a file holds them, its values, and itself on the device.
+struct TestWeight {
+  DType dtype;
+  uint32_t n_rows, width;
+  std::vector<uint8_t> blocks;
+  std::vector<float> values;
+  OnDevice<uint8_t> memory;
+  Planes planes;
+};
+
+class Products : public KernelTest {
+ protected:
+  static std::string suffix(DType dtype) { return std::string(dtype_info(dtype).name); }
+
+  // Random bytes are valid blocks of every format; scales are then given sensible values.
+  TestWeight weight(DType dtype, uint32_t n_rows, uint32_t width) {
+    const DTypeInfo& info = dtype_info(dtype);
+    const size_t n_blocks = size_t{n_rows} * width / info.block_elements;
+    std::vector<uint8_t> blocks(n_blocks * info.block_bytes);
+    if (can_encode(dtype)) {
+      ThreadPool pool(1);
+      const auto from = noise(size_t{n_rows} * width);
+      encode(std::as_writable_bytes(std::span(blocks)), dtype, from, width, pool).value();
+    } else {
+      fill_random(blocks, dtype, n_blocks);
+    }
+    std::vector<float> values(size_t{n_rows} * width);
+    decode(values, dtype, std::as_bytes(std::span(blocks)));
+
+    const PlaneTable table = plane_table(dtype);
+    const PlaneOffsets offsets = plane_offsets(table, n_blocks);
+    EXPECT_LE(offsets.total_bytes, blocks.size() * 1.03 + 4096);
+    const OnDevice<uint8_t> raw = put(blocks);
+    OnDevice<uint8_t> memory(*device_, offsets.total_bytes);
+    RepackArgs args{{}, raw.data(), table, n_blocks};
+    Planes planes{};
+    for (uint32_t p = 0; p < table.n_planes; p++) planes.at[p] = args.planes[p] = memory.data() + offsets.at[p];
+    run("repack", "repack", repack_grid(n_blocks), kRepackThreads, args);
+    return {dtype, n_rows, width, blocks, values, std::move(memory), planes};
+  }
+
+  void fill_random(std::vector<uint8_t>& blocks, DType dtype, size_t n_blocks) {
+    for (uint8_t& b : blocks) b = static_cast<uint8_t>(rng_());
+    const DTypeInfo& info = dtype_info(dtype);
+    for (size_t b = 0; b < n_blocks; b++) {
+      uint8_t* block = blocks.data() + b * info.block_bytes;
+      const auto set_half = [&](size_t at, float v) {
+        const F16 h = to_f16(v);
+        std::memcpy(block + at, &h, 2);
+      };
+      switch (dtype) {
+        case DType::iq1_m:  // the block's scale is spread over the top nibbles of its last four words
+          for (size_t i = 0; i < 4; i++)
+            block[49 + 2 * i] = static_cast<uint8_t>((block[49 + 2 * i] & 0xF) | (0x2C00 >> 4 * i & 0xF) << 4);
+          break;
+        case DType::mxfp4:
+          block[0] = static_cast<uint8_t>(120 + block[0] % 8);
+          break;
+        case DType::nvfp4:
+          for (size_t i = 0; i < 4; i++) block[i] = static_cast<uint8_t>(0x20 + block[i] % 16);
+          break;
+        case DType::tq1_0:
+        case DType::tq2_0:
+          set_half(info.block_bytes - 2, 0.05f);
+          break;
+        default:
+          set_half(0, 0.05f);
+          break;
+      }
+    }
+  }
+
+  static std::vector<float> product(const TestWeight& w, std::span<const float> x, std::span<const float> bias) {
+    const size_t n = x.size() / w.width;
+    std::vector<float> out(n * w.n_rows);
+    for (size_t r = 0; r < n; r++) {
+      for (size_t o = 0; o < w.n_rows; o++) {
+        double sum = bias.empty() ? 0.0 : bias[o];
+        for (size_t i = 0; i < w.width; i++) sum += double{w.values[o * w.width + i]} * x[r * w.width + i];
+        out[r * w.n_rows + o] = static_cast<float>(sum);
+      }
+    }
+    return out;
+  }
+
+  std::vector<float> run_matvec(const TestWeight& w, const std::vector<float>& x, const std::vector<float>& bias,
+                                uint32_t n_at_once) {
+    const auto n = static_cast<uint32_t>(x.size() / w.width);
+    const auto on_x = put(x);
+    const auto on_bias = put(bias);
+    const auto out = space(n * w.n_rows);
+    MatvecArgs args{};
+    args.w = w.planes;
+    args.out = out.data();
+    args.bias = bias.empty() ? nullptr : on_bias.data();
+    args.x = on_x.data();
+    args.pairs_per_input = 1;
+    args.n_summed = 1;
+    args.n_out = w.n_rows;
+    args.n_rows = n;
+    args.width = w.width;
+    const bool is_integer = plane_table(w.dtype).n_planes > 1;
+    const OnDevice<int8_t> q(*device_, x.size());
+    const OnDevice<ActivationScale> scales(*device_, x.size() / 32 + 1);
+    if (is_integer) {
+      run("quantize", "quantize", quantize_grid(w.width, n), kQuantizeThreads,
+          QuantizeArgs{q.data(), scales.data(), on_x.data(), w.width});
+      args.q = q.data();
+      args.scales = scales.data();
+    }
+    run(is_integer ? "matvec" : "matvec_float", "matvec_" + suffix(w.dtype) + "_" + std::to_string(n_at_once),
+        matvec_grid(w.n_rows, n, n_at_once, device_->wave()), kMatvecThreads, args);
+    return out.values();
+  }
+
+  static bool has_own_kernels(DType dtype) {
+    return plane_table(dtype).n_planes > 1 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  }
+
+  template <class F>
+  static void each_format(F&& f) {
+    for (const DTypeInfo& info : all_dtypes()) {
+      if (info.use != DTypeUse::weight) continue;
+      SCOPED_TRACE(info.name);
+      f(info.dtype);
+    }
+  }
+};
+
+TEST_P(Products, RowsAreLookedUpToTheBit) {
+  each_format([&](DType dtype) {
+    const TestWeight w = weight(dtype, 5, 512);
+    const auto rows = put(std::vector<int32_t>{4, 0, 3});
+    const auto out = space(3 * w.width);
+    run("embed", "embed_" + suffix(dtype), embed_grid(3), kEmbedThreads,
+        EmbedArgs{w.planes, out.data(), rows.data(), w.width});
+    const auto got = out.values();
+    for (size_t r = 0; r < 3; r++) {
+      for (size_t i = 0; i < w.width; i++) {
+        ASSERT_EQ(got[r * w.width + i], w.values[static_cast<size_t>(rows.values()[r]) * w.width + i])
+            << "row " << r << ", element " << i;
+      }
+    }
+  });
+}
+
+// 8-bit activations cost some 5e-5 of the product's energy; floats nothing worth naming.
+double matvec_tolerance(DType dtype) {
+  return plane_table(dtype).n_planes > 1 ? 2e-4 : 1e-10;
+}
+
+TEST_P(Products, FewRows) {
+  each_format([&](DType dtype) {
+    const TestWeight w = weight(dtype, 21, 512);
+    const auto bias = noise(w.n_rows);
+    const auto x = noise(3 * w.width);
+    const auto expected = product(w, x, bias);
+    EXPECT_LE(nmse(run_matvec(w, x, bias, 1), expected), matvec_tolerance(dtype));
+    if (has_own_kernels(dtype)) {
+      EXPECT_LE(nmse(run_matvec(w, x, bias, 8), expected), matvec_tolerance(dtype));
+    }
+  });
+}
+
+TEST_P(Products, FloatsOfAnyWidth) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const TestWeight w = weight(dtype, 5, 37);
+    const auto x = noise(9 * w.width);
+    for (const uint32_t n_at_once : {1u, 8u}) {
+      EXPECT_LE(nmse(run_matvec(w, x, {}, n_at_once), product(w, x, {})), 1e-10);
+    }
+  }
+}
+
+TEST_P(Products, InfinityAndNanShow) {
+  const TestWeight w = weight(DType::q4_k, 4, 256);
+  for (const float bad : {INFINITY, NAN}) {
+    auto x = noise(w.width);
+    x[77] = bad;
+    for (const float v : run_matvec(w, x, {}, 1)) EXPECT_TRUE(std::isnan(v));
+  }
+}
+
+TEST_P(Products, OfExperts) {
+  constexpr uint32_t kExperts = 4, kOut = 6;
+  for (const DType dtype : {DType::q4_0, DType::f32, DType::iq2_xs}) {
+    SCOPED_TRACE(dtype_info(dtype).name);
+    const TestWeight w = weight(dtype, kExperts * kOut, 256);
+    const auto x = noise(4 * w.width);
+    const std::vector<float> pairs = {3, 0.5f, 0, 0.5f, 1, 0.25f, 3, 0.75f};  // two rows, two experts each
+    const auto routing = put(pairs);
+    const auto on_x = put(x);
+    const OnDevice<int8_t> q(*device_, x.size());
+    const OnDevice<ActivationScale> scales(*device_, x.size() / 32);
+    run("quantize", "quantize", quantize_grid(w.width, 4), kQuantizeThreads,
+        QuantizeArgs{q.data(), scales.data(), on_x.data(), w.width});
+    const std::string kernel = "matvec_" + suffix(dtype) + "_1";
+    const char* file = dtype == DType::q4_0 ? "matvec" : "matvec_float";
+    const auto all = product(w, x, {});  // every expert for every input
+    const auto of_pair = [&](size_t pair, size_t input, size_t o) {
+      return all[input * w.n_rows + static_cast<size_t>(pairs[2 * pair]) * kOut + o];
+    };
+
+    const auto apart = space(4 * kOut);
+    run(file, kernel, matvec_grid(kOut, 4, 1, device_->wave()), kMatvecThreads,
+        MatvecArgs{w.planes, apart.data(), nullptr, on_x.data(), q.data(), scales.data(), routing.data(), 2, 1, 0, kOut,
+                   4, w.width});
+    std::vector<float> expected;
+    for (size_t pair = 0; pair < 4; pair++) {
+      for (size_t o = 0; o < kOut; o++) expected.push_back(of_pair(pair, pair / 2, o));
+    }
+    EXPECT_LE(nmse(apart.values(), expected), matvec_tolerance(dtype));
+
+    const auto summed = space(2 * kOut);
+    run(file, kernel, matvec_grid(kOut, 2, 1, device_->wave()), kMatvecThreads,
+        MatvecArgs{w.planes, summed.data(), nullptr, on_x.data(), q.data(), scales.data(), routing.data(), 1, 2, 1,
+                   kOut, 2, w.width});
+    expected.clear();
+    for (size_t r = 0; r < 2; r++) {
+      for (size_t o = 0; o < kOut; o++) {
+        expected.push_back(pairs[4 * r + 1] * of_pair(2 * r, 2 * r, o) +
+                           pairs[4 * r + 3] * of_pair(2 * r + 1, 2 * r + 1, o));
+      }
+    }
+    EXPECT_LE(nmse(summed.values(), expected), matvec_tolerance(dtype));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Products, testing::both_waves());
+
+class ManyRows : public Products {};
+
+TEST_P(ManyRows, AreMultipliedInTiles) {
+  each_format([&](DType dtype) {
+    if (!has_own_kernels(dtype)) return;
+    // Neither rows nor outputs fill their last tile, nor the width its last step.
+    const TestWeight w = weight(dtype, 70, dtype_info(dtype).block_elements == 256 ? 256 : 96);
+    const auto bias = noise(w.n_rows);
+    const auto x = noise(67 * w.width);
+    const auto on_x = put(x);
+    const auto on_bias = put(bias);
+    const auto out = space(67 * w.n_rows);
+    const MatmulArgs args{w.planes, out.data(), on_bias.data(), on_x.data(), w.n_rows, 67, w.width};
+    run(dtype == DType::f32 ? "matmul_f32" : "matmul", "matmul_" + suffix(dtype), matmul_grid(w.n_rows, 67),
+        kMatmulThreads, args);
+    const double tolerance = dtype == DType::f32 ? 1e-12 : dtype == DType::bf16 ? 1e-5 : 3e-7;
+    EXPECT_LE(nmse(out.values(), product(w, x, bias)), tolerance);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, ManyRows, testing::all_devices());
+
+}  // namespace
+}  // namespace rocmforge::gpu

@@ -1,0 +1,29 @@
+#pragma once
+// Rotation of heads by position.
+
+#include <cstdint>
+
+#include "gpu/api.h"
+
+namespace rocmforge::gpu {
+
+struct RopeArgs {
+  float* heads;               // n_rows x n_heads x head_size
+  const uint32_t* positions;  // by row
+  const double* turns;        // n_pairs: radians per position
+  const float* factors;       // n_pairs divisors of the turns, or null
+  float magnitude;            // rotated values grow by this
+  uint32_t n_heads;
+  uint32_t head_size;
+  uint32_t n_pairs;
+  uint32_t pair_step;   // from one pair's first element to the next pair's
+  uint32_t pair_apart;  // from a pair's first element to its second
+};
+
+inline constexpr uint32_t kRopeThreads = 128;
+
+inline Grid rope_grid(uint32_t n_rows) {
+  return {n_rows};
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,267 @@
+// Kernels that are not products, each against a plain loop.
+
+#include <algorithm>
+#include <numeric>
+
+#include "gpu/kernels/attend.h"
+#include "gpu/kernels/candidates.h"
+#include "gpu/kernels/elementwise.h"
+#include "gpu/kernels/kernel_test.h"
+#include "gpu/kernels/norm.h"
+#include "gpu/kernels/rope.h"
+#include "gpu/kernels/route.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::KernelTest;
+using testing::nmse;
+using testing::OnDevice;
+
+class Steps : public KernelTest {};
+
+TEST_P(Steps, NormsOfBothKinds) {
+  constexpr uint32_t kWidth = 300, kRows = 3;
+  const auto in = noise(kRows * kWidth, 3.0f), weight = noise(kWidth), bias = noise(kWidth);
+  const auto on_in = put(in), on_weight = put(weight), on_bias = put(bias);
+  for (const bool is_rms : {true, false}) {
+    const auto out = space(in.size());
+    run("norm", is_rms ? "rms_norm" : "layer_norm", norm_grid(kRows), kNormThreads,
+        NormArgs{out.data(), on_in.data(), on_weight.data(), on_bias.data(), kWidth, 1e-5f});
+    std::vector<float> expected(in.size());
+    for (size_t r = 0; r < kRows; r++) {
+      const float* row = in.data() + r * kWidth;
+      const double mean = is_rms ? 0.0 : std::accumulate(row, row + kWidth, 0.0) / kWidth;
+      double squares = 0;
+      for (size_t i = 0; i < kWidth; i++) squares += (row[i] - mean) * (row[i] - mean);
+      const double scale = 1 / std::sqrt(squares / kWidth + 1e-5);
+      for (size_t i = 0; i < kWidth; i++) {
+        expected[r * kWidth + i] = static_cast<float>((row[i] - mean) * scale * weight[i] + bias[i]);
+      }
+    }
+    EXPECT_LE(nmse(out.values(), expected), 1e-12);
+  }
+}
+
+TEST_P(Steps, ElementByElement) {
+  constexpr size_t kN = 2500;
+  const auto a = noise(kN, 4.0f), b = noise(kN);
+  const auto on_a = put(a), on_b = put(b);
+  const auto check = [&](const char* kernel, auto&& f) {
+    const auto out = space(kN);
+    run("elementwise", kernel, element_grid(kN), kElementThreads,
+        ElementArgs{out.data(), on_a.data(), on_b.data(), kN});
+    std::vector<float> expected(kN);
+    for (size_t i = 0; i < kN; i++) expected[i] = static_cast<float>(f(double{a[i]}, double{b[i]}));
+    EXPECT_LE(nmse(out.values(), expected), 1e-12) << kernel;
+  };
+  check("add", [](double x, double y) { return x + y; });
+  check("silu_multiply", [](double x, double y) { return x / (1 + std::exp(-x)) * y; });
+  check("gelu_multiply", [](double x, double y) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) * y;
+  });
+}
+
+TEST_P(Steps, RowsAreTaken) {
+  constexpr uint32_t kWidth = 300;
+  const auto in = noise(5 * kWidth);
+  const auto on_in = put(in);
+  const auto rows = put(std::vector<uint32_t>{1, 4});
+  const auto taken = space(2 * kWidth);
+  run("elementwise", "take_rows", row_grid(2, kWidth), kElementThreads,
+      TakeRowsArgs{taken.data(), on_in.data(), rows.data(), kWidth});
+  std::vector<float> expected(in.begin() + kWidth, in.begin() + 2 * kWidth);
+  expected.insert(expected.end(), in.begin() + 4 * kWidth, in.end());
+  EXPECT_EQ(taken.values(), expected);
+}
+
+TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
+  constexpr uint32_t kHeads = 3, kHeadSize = 20, kPairs = 8;
+  const std::vector<uint32_t> positions = {0, 1, 77, 131071};
+  const auto in = noise(positions.size() * kHeads * kHeadSize);
+  std::vector<double> turns(kPairs);
+  for (uint32_t i = 0; i < kPairs; i++) turns[i] = std::pow(10000.0, -2.0 * i / (2 * kPairs));
+  const std::vector<float> factors = {1, 1, 2, 3, 1, 8, 1, 1};
+  const auto on_positions = put(positions);
+  const auto on_turns = put(turns);
+  const auto on_factors = put(factors);
+  for (const bool halves : {false, true}) {
+    const auto heads = put(in);
+    const uint32_t step = halves ? 1 : 2, apart = halves ? kPairs : 1;
+    run("rope", "rope", rope_grid(static_cast<uint32_t>(positions.size())), kRopeThreads,
+        RopeArgs{heads.data(), on_positions.data(), on_turns.data(), on_factors.data(), 1.5f, kHeads, kHeadSize, kPairs,
+                 step, apart});
+    std::vector<float> expected = in;
+    for (size_t r = 0; r < positions.size(); r++) {
+      for (size_t h = 0; h < kHeads; h++) {
+        for (size_t i = 0; i < kPairs; i++) {
+          const double angle = positions[r] * (turns[i] / factors[i]);
+          float& a = expected[(r * kHeads + h) * kHeadSize + i * step];
+          float& b = expected[(r * kHeads + h) * kHeadSize + i * step + apart];
+          const double x = a, y = b;
+          a = static_cast<float>(1.5 * (x * std::cos(angle) - y * std::sin(angle)));
+          b = static_cast<float>(1.5 * (x * std::sin(angle) + y * std::cos(angle)));
+        }
+      }
+    }
+    EXPECT_LE(nmse(heads.values(), expected), 1e-13);
+  }
+}
+
+TEST_P(Steps, RoutesToTheLargest) {
+  constexpr uint32_t kExperts = 70, kUsed = 3;
+  std::vector<float> logits = noise(3 * kExperts);
+  logits[5] = logits[40] = logits[69] = 9;  // equal: the lower ids first
+  logits[kExperts + 3] = NAN;
+  for (uint32_t i = 0; i < kExperts; i++) logits[2 * kExperts + i] = i < 2 ? 1.0f : -INFINITY;
+  const auto on_logits = put(logits);
+  for (const bool normalise : {true, false}) {
+    const auto out = space(3 * kUsed * 2);
+    run("route", "route", route_grid(3), kRouteThreads,
+        RouteArgs{out.data(), on_logits.data(), kExperts, kUsed, normalise});
+    const auto got = out.values();
+    for (size_t r = 0; r < 3; r++) {
+      if (r == 1 && !normalise) continue;  // NaN in the total
+      std::vector<uint32_t> ids(kExperts);
+      std::iota(ids.begin(), ids.end(), 0u);
+      const float* row = logits.data() + r * kExperts;
+      const auto value = [&](uint32_t id) { return std::isnan(row[id]) ? -INFINITY : row[id]; };
+      std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return value(a) > value(b); });
+      double total = 0;
+      for (uint32_t j = 0; j < (normalise ? kUsed : kExperts); j++)
+        total += std::exp(double{row[ids[j]]} - row[ids[0]]);
+      for (uint32_t j = 0; j < kUsed; j++) {
+        EXPECT_EQ(got[(r * kUsed + j) * 2], static_cast<float>(ids[j]));
+        EXPECT_NEAR(got[(r * kUsed + j) * 2 + 1], std::exp(double{row[ids[j]]} - row[ids[0]]) / total, 1e-6);
+      }
+    }
+  }
+}
+
+TEST_P(Steps, CandidatesAreTheLargestInOrder) {
+  for (const uint32_t width : {7u, 256u, 1003u}) {
+    std::vector<float> logits = noise(2 * width, 5.0f);
+    for (uint32_t i = 0; i < width; i++) logits[width + i] = static_cast<float>(i % 3);  // many equal
+    const auto on_logits = put(logits);
+    const OnDevice<RowCandidates> out(*device_, 2);
+    run("candidates", "candidates", candidates_grid(2), kCandidatesThreads,
+        CandidatesArgs{out.data(), on_logits.data(), width});
+    for (size_t r = 0; r < 2; r++) {
+      const float* row = logits.data() + r * width;
+      std::vector<uint32_t> ids(width);
+      std::iota(ids.begin(), ids.end(), 0u);
+      std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return row[a] > row[b]; });
+      const RowCandidates& got = out.data()[r];
+      for (size_t i = 0; i < kCandidates; i++) {
+        const uint32_t id = ids[std::min<size_t>(i, width - 1)];
+        ASSERT_EQ(got.top[i].id, id) << "width " << width << ", place " << i;
+        ASSERT_EQ(got.top[i].logit, row[id]);
+      }
+      double total = 0;
+      for (size_t i = 0; i < width; i++) total += std::exp(double{row[i]});
+      EXPECT_NEAR(got.log_sum_exp, std::log(total), 1e-5);
+    }
+  }
+}
+
+class Attention : public KernelTest {
+ protected:
+  // Two sequences with scattered pages: one row at position 130, three rows at 62 .. 64.
+  template <class T>
+  void check(const char* type, uint32_t head_size, uint32_t n_heads, uint32_t n_kv_heads, uint32_t n_chunks) {
+    const std::vector<uint32_t> positions = {130, 62, 63, 64};
+    const std::vector<uint32_t> first_page = {0, 3, 3, 3}, pages = {4, 1, 3, 2, 0};
+    const uint32_t width = n_kv_heads * head_size;
+    const std::vector<uint32_t> sequence_length = {131, 65};
+    const auto n_rows = static_cast<uint32_t>(positions.size());
+    std::vector<T> cache(5 * 2 * kPagePositions * width, T{});
+    std::vector<std::vector<float>> keys, values;  // by sequence
+    for (size_t s = 0; s < 2; s++) {
+      keys.push_back(noise(sequence_length[s] * width));
+      values.push_back(noise(sequence_length[s] * width));
+    }
+    const auto on_pages = put(pages);
+    const auto on_first = put(first_page);
+    OnDevice<T> on_cache(*device_, cache.size());
+    // Stored one position at a time, as decoding does.
+    for (size_t s = 0; s < 2; s++) {
+      for (uint32_t p = 0; p < sequence_length[s]; p++) {
+        const auto row = [&](const std::vector<float>& all) {
+          return std::vector<float>(all.begin() + p * width, all.begin() + (p + 1) * width);
+        };
+        const auto k = put(row(keys[s])), v = put(row(values[s]));
+        const auto at = put(std::vector<uint32_t>{p});
+        const auto first = put(std::vector<uint32_t>{s == 0 ? 0u : 3u});
+        run("attend", std::string("store_kv_") + type, store_kv_grid(1, width), kStoreKvThreads,
+            StoreKvArgs{on_cache.data(),
+                        k.data(),
+                        v.data(),
+                        {nullptr, at.data(), first.data(), on_pages.data(), nullptr},
+                        width});
+      }
+    }
+    const auto q = noise(n_rows * n_heads * head_size);
+    const auto on_q = put(q);
+    const auto on_positions = put(positions);
+    const auto out = space(q.size());
+    const auto parts = space(size_t{n_rows} * n_heads * n_chunks * (head_size + 2));
+    const float scale = 1 / std::sqrt(static_cast<float>(head_size));
+    const AttendArgs args{out.data(),
+                          on_q.data(),
+                          on_cache.data(),
+                          n_chunks > 1 ? parts.data() : nullptr,
+                          {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr},
+                          n_heads,
+                          n_kv_heads,
+                          head_size,
+                          n_chunks,
+                          n_chunks > 1 ? 64u : 1u << 30,
+                          scale};
+    const uint32_t size = head_size <= 64 ? 64 : head_size <= 128 ? 128 : 256;
+    run("attend", std::string("attend_") + type + "_" + std::to_string(size), attend_grid(n_rows, n_heads, n_chunks),
+        kAttendThreads, args);
+    if (n_chunks > 1) run("attend", "join_chunks", attend_grid(n_rows, n_heads, 1), kAttendThreads, args);
+
+    std::vector<float> expected(q.size());
+    for (size_t r = 0; r < n_rows; r++) {
+      const size_t s = r == 0 ? 0 : 1;
+      for (size_t h = 0; h < n_heads; h++) {
+        const size_t offset = h / (n_heads / n_kv_heads) * head_size;
+        std::vector<double> weights;
+        double total = 0;
+        for (size_t p = 0; p <= positions[r]; p++) {
+          double dot = 0;
+          for (size_t d = 0; d < head_size; d++) {
+            dot += double{q[(r * n_heads + h) * head_size + d]} * keys[s][p * width + offset + d];
+          }
+          weights.push_back(std::exp(dot * scale));
+          total += weights.back();
+        }
+        for (size_t d = 0; d < head_size; d++) {
+          double sum = 0;
+          for (size_t p = 0; p <= positions[r]; p++) sum += weights[p] * values[s][p * width + offset + d];
+          expected[(r * n_heads + h) * head_size + d] = static_cast<float>(sum / total);
+        }
+      }
+    }
+    EXPECT_LE(nmse(out.values(), expected), sizeof(T) == 4 ? 1e-11 : 1e-6) << type << ", heads of " << head_size;
+  }
+};
+
+TEST_P(Attention, OverPagesForEveryHeadSize) {
+  for (const uint32_t head_size : {16u, 32u, 64u, 80u, 96u, 128u, 256u}) {
+    check<float>("f32", head_size, 4, 2, 1);
+    check<F16>("f16", head_size, 2, 1, 1);
+  }
+}
+
+TEST_P(Attention, InChunks) {
+  check<float>("f32", 80, 3, 3, 3);
+  check<F16>("f16", 128, 4, 1, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Steps, testing::both_waves());
+INSTANTIATE_TEST_SUITE_P(, Attention, testing::both_waves());
+
+}  // namespace
+}  // namespace rocmforge::gpu

@@ -31,7 +31,14 @@ Sequence random_sequence(const Geometry& g, uint32_t n, gguf::RandomBits& random
           random_floats(random, n * g.kv_width()), n};
 }
 
-std::vector<double> naive(const Geometry& g, const Sequence& s, KvType type, double scale) {
+// What some families add to plain attention.
+struct Extras {
+  uint32_t window = 0;
+  float softcap = 0;
+  std::vector<float> sinks;
+};
+
+std::vector<double> naive(const Geometry& g, const Sequence& s, KvType type, double scale, const Extras& extras = {}) {
   const auto stored = [&](float x) { return type == KvType::f16 ? double{to_float(to_f16(x))} : double{x}; };
   std::vector<double> out(s.n * g.q_width());
   for (uint32_t row = 0; row < s.n; row++) {
@@ -42,8 +49,12 @@ std::vector<double> naive(const Geometry& g, const Sequence& s, KvType type, dou
       for (uint32_t j = 0; j <= row; j++) {
         for (uint32_t d = 0; d < g.head_size; d++) p[j] += scale * q[d] * stored(s.k[j * g.kv_width() + kv + d]);
       }
+      for (uint32_t j = 0; j <= row; j++) {
+        if (extras.softcap != 0) p[j] = extras.softcap * std::tanh(p[j] / extras.softcap);
+        if (extras.window != 0 && row - j >= extras.window) p[j] = -INFINITY;
+      }
       const double largest = *std::max_element(p.begin(), p.end());
-      double sum = 0;
+      double sum = extras.sinks.empty() ? 0 : std::exp(extras.sinks[h] - largest);
       for (double& x : p) sum += x = std::exp(x - largest);
       for (uint32_t j = 0; j <= row; j++) {
         for (uint32_t d = 0; d < g.head_size; d++) {
@@ -63,6 +74,7 @@ struct Runner {
   size_t n_threads = 1;
   bool by_heads = true;
   uint64_t page_seed = 1;
+  Extras extras = {};
 
   std::vector<std::vector<float>> run(const std::vector<Sequence>& sequences, uint32_t chunk) const {
     Workers workers(n_threads);
@@ -86,7 +98,10 @@ struct Runner {
                          .head_size = g.head_size,
                          .scale = 0.3f,
                          .q = {},
-                         .out = {}};
+                         .out = {},
+                         .window = extras.window,
+                         .softcap = extras.softcap,
+                         .sinks = {}};
     std::vector<std::vector<float>> out;
     for (const Sequence& s : sequences) out.emplace_back(s.q.size());
     std::vector<uint32_t> done(sequences.size());
@@ -113,7 +128,7 @@ struct Runner {
       store_kv(cache, kernels, workers, batch, 1, KvPlane::keys, k.data());
       store_kv(cache, kernels, workers, batch, 1, KvPlane::values, v.data());
       std::vector<float> result(q.size());
-      attention.attend(result.data(), q.data(), step, cache, batch);
+      attention.attend(result.data(), q.data(), step, extras.sinks, cache, batch);
       for (size_t r = 0; r < rows.size(); r++) {
         std::copy_n(&result[r * g.q_width()], g.q_width(), &out[rows[r].first][rows[r].second * g.q_width()]);
       }
@@ -134,6 +149,23 @@ TEST_P(AttentionOf, MatchesTheDefinition) {
         for (size_t i = 0; i < out.size(); i++) ASSERT_NEAR(out[i], expected[i], 2e-5) << i;
       }
     }
+  }
+}
+
+TEST_P(AttentionOf, WindowsCapsAndSinksMatchTheirDefinitionInAnyBatch) {
+  gguf::RandomBits random(4);
+  const Geometry g = {6, 2, 32};
+  const Sequence s = random_sequence(g, 200, random);
+  const std::vector<float> sinks = random_floats(random, g.n_heads);
+  for (const Extras& extras :
+       {Extras{1, 0, {}}, Extras{16, 0, {}}, Extras{64, 0, {}}, Extras{65, 2.0f, {}}, Extras{150, 0, sinks},
+        Extras{0, 1.5f, sinks}, Extras{0, 0, sinks}, Extras{1000, 0, {}}}) {
+    Runner runner = {kernels(), g, KvType::f32};
+    runner.extras = extras;
+    const auto expected = naive(g, s, KvType::f32, 0.3, extras);
+    const auto whole = runner.run({s}, 200)[0];
+    for (size_t i = 0; i < whole.size(); i++) ASSERT_NEAR(whole[i], expected[i], 2e-5) << extras.window << " " << i;
+    for (const uint32_t chunk : {1u, 7u, 48u}) EXPECT_TRUE(same_bits(runner.run({s}, chunk)[0], whole)) << chunk;
   }
 }
 

@@ -11,17 +11,49 @@ namespace {
 
 class ExpertsOf : public EveryIsa {};
 
+Route chosen(uint32_t n_used, bool normalise, Gating gating = Gating::softmax) {
+  Route step;
+  step.n_used = n_used;
+  step.normalise = normalise;
+  step.gating = gating;
+  return step;
+}
+
+TEST(RouteRow, ABiasChangesTheChoiceAndNotTheWeights) {
+  const std::vector<float> logits = {0.0f, 2.0f, 1.0f}, bias = {5.0f, 0.0f, 0.0f};
+  float out[4];
+  Route step = chosen(2, false, Gating::sigmoid);
+  step.scale = 1.5f;
+  route_row(out, logits, bias, step);
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[2], 1);
+  EXPECT_NEAR(out[1], 1.5 * 0.5, 1e-6);
+  EXPECT_NEAR(out[3], 1.5 / (1 + std::exp(-2.0)), 1e-6);
+  step.normalise = true;
+  route_row(out, logits, bias, step);
+  EXPECT_NEAR(out[1] + out[3], 1.5, 1e-6);
+}
+
+TEST(RouteRow, TheChosenOnesAloneShareTheSoftmax) {
+  const std::vector<float> logits = {1.0f, 3.0f, 2.0f};
+  float out[4];
+  route_row(out, logits, {}, chosen(2, false, Gating::softmax_of_chosen));
+  EXPECT_EQ(out[0], 1);
+  EXPECT_NEAR(out[1], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_NEAR(out[1] + out[3], 1.0, 1e-6);
+}
+
 TEST(RouteRow, TakesTheLargestAndLowerIdsFirst) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f, 3.0f};
   float out[6];
-  route_row(out, logits, 3, true);
+  route_row(out, logits, {}, chosen(3, true));
   EXPECT_EQ(out[0], 1);
   EXPECT_EQ(out[2], 3);
   EXPECT_EQ(out[4], 2);
   EXPECT_NEAR(out[1] + out[3] + out[5], 1.0, 1e-6);
   EXPECT_EQ(out[1], out[3]);
   EXPECT_NEAR(out[5] / out[1], std::exp(-1.0), 1e-6);
-  route_row(out, logits, 1, false);
+  route_row(out, logits, {}, chosen(1, false));
   EXPECT_EQ(out[0], 1);
   EXPECT_NEAR(out[1], 1 / (2 + std::exp(-1.0) + std::exp(-2.0)), 1e-6);
 }
@@ -34,7 +66,7 @@ TEST(RouteRow, GivesDistinctIdsWhateverTheLogits) {
     for (float& x : logits) x = odd[random.below(6)];
     const auto n_used = static_cast<uint32_t>(1 + random.below(logits.size()));
     std::vector<float> out(2 * n_used);
-    route_row(out.data(), logits, n_used, round % 2 == 0);
+    route_row(out.data(), logits, {}, chosen(n_used, round % 2 == 0));
     std::set<float> ids;
     for (uint32_t j = 0; j < n_used; j++) ids.insert(out[2 * j]);
     EXPECT_EQ(ids.size(), n_used);
@@ -63,9 +95,9 @@ ExpertResult run(const Kernels& kernels, const TestWeight& up, const TestWeight&
     const size_t n_now = std::min(chunk, n - first);
     const Routing routed = {routing.data() + first * 2 * n_used, n_used};
     float* products = result.products.data() + first * n_used * hidden;
-    const ExpertPart part = {up.weight, products};
+    const ExpertPart part = {up.weight, products, {}};
     experts.multiply(std::span(&part, 1), routed, inputs.data() + first * width, n_now, width);
-    experts.combine(result.combined.data() + first * width, down.weight, routed, products, n_now);
+    experts.combine(result.combined.data() + first * width, down.weight, {}, routed, products, n_now);
   }
   return result;
 }
@@ -81,7 +113,7 @@ TEST_P(ExpertsOf, MatchTheDefinitionInAnyBatch) {
     const auto inputs = random_floats(random, n * width);
     std::vector<float> routing(n * 2 * n_used);
     for (size_t r = 0; r < n; r++) {
-      route_row(&routing[r * 2 * n_used], random_floats(random, n_experts), n_used, true);
+      route_row(&routing[r * 2 * n_used], random_floats(random, n_experts), {}, chosen(n_used, true));
     }
     const ExpertResult whole = run(kernels(), *up, *down, routing, inputs, n_used, n, 1);
     for (size_t r = 0; r < n; r++) {

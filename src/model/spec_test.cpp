@@ -48,7 +48,7 @@ TEST(ModelSpec, ReadsThePlainNumbers) {
   EXPECT_EQ(spec->rope.pairs, RopePairs::neighbours);
   EXPECT_EQ(spec->rope.scaling, RopeScaling::none);
   EXPECT_FLOAT_EQ(spec->attention_scale, 0.25f);
-  EXPECT_FALSE(spec->is_mixture());
+  EXPECT_FALSE(spec->is_mixture(0));
 }
 
 TEST(ModelSpec, FamiliesDifferByTheirFields) {
@@ -61,7 +61,7 @@ TEST(ModelSpec, FamiliesDifferByTheirFields) {
   TinyModel mixture;
   mixture.n_experts = 4;
   mixture.n_experts_used = 2;
-  EXPECT_TRUE(spec_of([](auto&) {}, mixture)->is_mixture());
+  EXPECT_TRUE(spec_of([](auto&) {}, mixture)->is_mixture(0));
 }
 
 TEST(ModelSpec, ReadsRopeScaling) {

@@ -19,6 +19,10 @@ class Binder {
   explicit Binder(const gguf::GgufFile& file) : file_(file) {}
 
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+  bool has_rows(const std::string& name, uint64_t n_rows) const {
+    const TensorInfo* tensor = file_.find_tensor(name);
+    return tensor && tensor->dims[1] == n_rows;
+  }
 
   TensorRef require(const std::string& name, Dims dims) {
     if (const auto found = find(name, dims)) return *found;
@@ -180,7 +184,7 @@ class LayerBinder {
 
   void feed_forward() {
     const uint64_t d = spec_.width, ff = spec_.ff_width;
-    if (spec_.gated && !bind_.has(name("ffn_gate.weight"))) {
+    if (spec_.gated && !bind_.has(name("ffn_gate.weight")) && bind_.has_rows(name("ffn_up.weight"), 2 * ff)) {
       const TensorRef both = require("ffn_up.weight", {d, 2 * ff});
       w_.ffn_gate = rows_of(both, 0, ff, "gate");
       w_.ffn_up = rows_of(both, ff, ff, "up");

@@ -33,7 +33,7 @@ struct Embed {
   WeightId table;
   SlotId out;
   float scale = 1;
-  std::optional<WeightId> positions;
+  std::optional<WeightId> positions = {};
 };
 
 // out[r] = normalised in[r], times weight, plus bias. Each `group` consecutive elements of a row are normalised by
@@ -43,7 +43,7 @@ struct Norm {
   float epsilon = 0;
   SlotId in, out;
   WeightId weight;
-  std::optional<WeightId> bias;
+  std::optional<WeightId> bias = {};
   uint32_t group = 0;
 };
 
@@ -52,7 +52,7 @@ struct Norm {
 struct Matmul {
   struct Part {
     WeightId weight;
-    std::optional<WeightId> bias;
+    std::optional<WeightId> bias = {};
     SlotId out;
   };
   SlotId in;
@@ -64,7 +64,7 @@ struct Matmul {
 // Rotates the heads of q and k in place, by each row's position.
 struct Rope {
   RopeSpec rope;
-  std::optional<WeightId> factors;  // divisors of the frequencies, one per pair
+  std::optional<WeightId> factors = {};  // divisors of the frequencies, one per pair
   uint32_t head_size = 0;
   SlotId q, k;
 };
@@ -85,7 +85,7 @@ struct Attend {
   SlotId q, out;
   uint32_t window = 0;  // 0: all
   float softcap = 0;    // 0: none
-  std::optional<WeightId> sinks;
+  std::optional<WeightId> sinks = {};
 };
 
 // out[r] = activation(gate[r]) * up[r], element by element; not gated: activation(gate[r]) alone
@@ -110,7 +110,7 @@ struct Route {
   SlotId logits, out;
   Gating gating = Gating::softmax;
   float scale = 1;
-  std::optional<WeightId> bias;
+  std::optional<WeightId> bias = {};
 };
 
 // out_i[r] = for each used expert j of row r: weight_i[expert] * in[r], concatenated (n_used x rows of the weight)
@@ -118,7 +118,7 @@ struct ExpertMatmul {
   struct Part {
     WeightId weight;
     SlotId out;
-    std::optional<WeightId> bias;  // a row per expert
+    std::optional<WeightId> bias = {};  // a row per expert
   };
   uint32_t n_used = 0;
   SlotId in, routing;
@@ -130,7 +130,7 @@ struct ExpertCombine {
   uint32_t n_used = 0;
   SlotId in, routing, out;
   WeightId weight;
-  std::optional<WeightId> bias;  // a row per expert
+  std::optional<WeightId> bias = {};  // a row per expert
 };
 
 // out = the rows of in whose logits are wanted

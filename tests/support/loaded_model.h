@@ -1,5 +1,5 @@
 #pragma once
-// A model file opened on the CPU backend, ready for sessions. Header only: for tests that cross rooms.
+// A model file opened on a backend, the CPU's unless told otherwise, ready for sessions. Header only: for tests that cross rooms.
 
 #include <gtest/gtest.h>
 
@@ -20,11 +20,16 @@ struct LoadedModel {
 
   static LoadedModel open(const std::string& path, size_t n_threads = 2, const FileCalls* calls = nullptr,
                           size_t n_loaders = 2) {
+    return open_on(std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads}), path, calls, n_loaders);
+  }
+
+  static LoadedModel open_on(std::unique_ptr<Backend> backend, const std::string& path, const FileCalls* calls = nullptr,
+                             size_t n_loaders = 2) {
     LoadedModel model;
     auto file = gguf::GgufFile::open(path, {}, calls);
     EXPECT_TRUE(file.ok()) << file.error().message;
     model.file = std::make_shared<gguf::GgufFile>(std::move(*file));
-    model.backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
+    model.backend = std::move(backend);
     auto plan = ExecutionPlan::from_gguf(*model.backend, model.file, {.n_loaders = n_loaders});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     model.plan = std::move(*plan);

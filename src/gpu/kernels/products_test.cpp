@@ -2,10 +2,10 @@
 // header and sums in f64.
 
 #include "gpu/kernels/embed.h"
-#include "gpu/kernels/kernel_test.h"
 #include "gpu/kernels/matmul.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/repack.h"
+#include "support/emulated_kernel.h"
 
 namespace rocmforge::gpu {
 namespace {

@@ -6,10 +6,10 @@
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/candidates.h"
 #include "gpu/kernels/elementwise.h"
-#include "gpu/kernels/kernel_test.h"
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
+#include "support/emulated_kernel.h"
 
 namespace rocmforge::gpu {
 namespace {

@@ -11,7 +11,7 @@ namespace {
 
 // Nine significant digits tell any two floats apart.
 void append_number(std::string& out, float value) {
-  fmt::format_to(std::back_inserter(out), "{:.9g}", value);
+  out += fmt::format("{:.9g}", value);
 }
 
 }  // namespace

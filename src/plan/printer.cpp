@@ -55,7 +55,7 @@ struct StepPrinter {
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) const {
     out += "  ";
-    fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+    out += fmt::format(format, std::forward<Args>(args)...);
     out += '\n';
   }
 

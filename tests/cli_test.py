@@ -3,6 +3,7 @@
 
 Usage: cli_test.py BINARY [--sanitized]   (sanitizers cost time and memory, so limits on those are not checked)
 """
+import gzip
 import hashlib
 import json
 import os
@@ -162,6 +163,16 @@ class BundledModel(CliTest):
         report = json.loads(self.good("inspect", story, "--json"))
         self.assertEqual((report["quantization"], report["context_length"]), ("Q4_K_M", 1024))
         self.assertEqual(round(report["n_parameters"] / 1e6, 1), 20.2)
+
+    def test_is_what_quantize_makes_of_the_trained_weights(self):
+        root = pathlib.Path(__file__).resolve().parent.parent
+        packed = root.parent / "shared/demo/story-f16.gguf.gz"
+        if not packed.exists():
+            self.skipTest("the trained weights are not beside the checkout")
+        source, out = self.path / "f16.gguf", self.path / "out.gguf"
+        source.write_bytes(gzip.decompress(packed.read_bytes()))
+        self.good("quantize", source, out, "Q4_K_M")
+        self.assertTrue(out.read_bytes() == (root / "models/story-q4_k_m.gguf").read_bytes())
 
 
 class Inspect(CliTest):
@@ -371,7 +382,7 @@ class Render(CliTest):
 
 
 if __name__ == "__main__":
-    BINARY = sys.argv.pop(1)
+    BINARY = os.path.abspath(sys.argv.pop(1))
     if "--sanitized" in sys.argv:
         sys.argv.remove("--sanitized")
         SANITIZED = True

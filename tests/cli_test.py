@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 BINARY = None
@@ -230,17 +229,15 @@ class Opening(CliTest):
     def test_a_model_of_40_gb_opens_in_milliseconds_and_megabytes(self):
         model = self.path / "large.gguf"
         self.assertGreater(self.write_sparse_model(model, 1000, 8704), 40e9)
-        command = [BINARY, "inspect", str(model)]
-        begin = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.monotonic() - begin
-        self.assertEqual(process.returncode, GOOD)
+        # Asked of a small process: a child's peak begins with that of the one it was forked from.
+        measure = ("import os, subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL); "
+                   "_, status, u = os.wait4(p.pid, 0); print(status, u.ru_maxrss, u.ru_utime + u.ru_stime)")
+        done = subprocess.run([sys.executable, "-c", measure, BINARY, "inspect", model], capture_output=True, timeout=60)
+        status, peak_kib, cpu_seconds = map(float, done.stdout.split())
+        self.assertEqual(status, GOOD)
         if not SANITIZED:
-            self.assertLess(usage.ru_maxrss, 50e6 / 1024)
-            # Its own time: how long it waited for a core is not its fault.
-            self.assertLess(usage.ru_utime + usage.ru_stime, 0.05, f"wall {seconds:.3f} s")
+            self.assertLess(peak_kib, 50e6 / 1024)
+            self.assertLess(cpu_seconds, 0.05)  # its own time: waiting for a core is not its fault
 
 
 class Synth(CliTest):

@@ -375,7 +375,15 @@ class Render(CliTest):
         context.write_text('{"messages": [{"role": "user", "content": "Once"}, {"role": "user", "content": " upon"}]}')
         # The newline of this template stands right after a block tag, and such newlines are trimmed.
         self.assertEqual(self.good("render", story, "--context", context), "Once upon")
-        self.bad(FAILED, "render", self.synth(), "--context", context, says="tokenizer.chat_template")
+
+    def test_a_model_without_a_template_gets_one_that_fits_and_says_so(self):
+        context = self.path / "c.json"
+        context.write_text('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}')
+        chatml = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+        for shape, expected in (("tiny", "a\n\nb"), ("qwen2-0.5b", chatml)):
+            done = run("render", self.synth(shape=shape), "--context", context)
+            self.assertEqual((done.returncode, done.stdout.decode()), (GOOD, expected))
+            self.assertIn(b"template", done.stderr)
 
 
 if __name__ == "__main__":

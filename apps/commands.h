@@ -11,12 +11,12 @@
 
 namespace rocmforge::apps {
 
-struct InspectOptions {
+struct InspectCommand {
   std::string model;  // a path or a name; empty: the bundled model
   bool json = false;
   bool tensors = false;  // list every tensor, not only the types
 };
-Result<void> inspect(const InspectOptions& options);
+Result<void> inspect(const InspectCommand& options);
 
 struct QuantizeCommand {
   std::string in;
@@ -40,7 +40,7 @@ struct SynthCommand {
 };
 Result<void> synth(const SynthCommand& options);
 
-struct TokenizeOptions {
+struct TokenizeCommand {
   std::string model;
   std::optional<std::string> text;  // neither text nor file: all of stdin, as one text
   std::optional<std::string> file;  // "-": stdin; one line of ids for each of its lines
@@ -48,14 +48,14 @@ struct TokenizeOptions {
   bool bos = false;                 // begin with BOS if the model wants one
   bool json = false;
 };
-Result<void> tokenize(const TokenizeOptions& options);
+Result<void> tokenize(const TokenizeCommand& options);
 
-struct DetokenizeOptions {
+struct DetokenizeCommand {
   std::string model;
   std::vector<int32_t> ids;  // none: lines of ids from stdin
   bool special = false;      // show control tokens
 };
-Result<void> detokenize(const DetokenizeOptions& options);
+Result<void> detokenize(const DetokenizeCommand& options);
 
 struct RenderCommand {
   std::string model;

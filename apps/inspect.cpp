@@ -254,7 +254,7 @@ std::string json_report(const std::string& path, const GgufFile& file, const Sum
 
 }  // namespace
 
-Result<void> inspect(const InspectOptions& options) {
+Result<void> inspect(const InspectCommand& options) {
   const std::string path = TRY(find_model(options.model));
   const GgufFile file = TRY(GgufFile::open(path));
   const Summary summary = summarize(file);

@@ -79,7 +79,7 @@ CommandLine::CommandLine() {
   app_.footer("MODEL is a path or the name of a model in $ROCMFORGE_MODELS (default ~/.local/share/rocmforge/models).");
 
   {
-    auto [app, o] = add<InspectOptions>("inspect", "Show a model file's metadata, tensors and sizes", inspect);
+    auto [app, o] = add<InspectCommand>("inspect", "Show a model file's metadata, tensors and sizes", inspect);
     app->add_option("MODEL", o->model, kModelHelp);
     app->add_flag("--json", o->json, "One JSON object, with every tensor");
     app->add_flag("--tensors", o->tensors, "List every tensor");
@@ -105,7 +105,7 @@ CommandLine::CommandLine() {
     app->add_flag("--json", o->json, "Report as JSON");
   }
   {
-    auto [app, o] = add<TokenizeOptions>("tokenize", "Turn text into token ids", tokenize);
+    auto [app, o] = add<TokenizeCommand>("tokenize", "Turn text into token ids", tokenize);
     app->add_option("MODEL", o->model, kModelHelp);
     auto* text = app->add_option("TEXT", o->text, "The text; none, and no --file: standard input, as one text");
     app->add_option("--file", o->file, "A file (- is standard input): a line of ids for each of its lines")
@@ -115,7 +115,7 @@ CommandLine::CommandLine() {
     app->add_flag("--json", o->json, "Ids and the pieces they stand for, one JSON object per text");
   }
   {
-    auto [app, o] = add<DetokenizeOptions>("detokenize", "Turn token ids into text", detokenize);
+    auto [app, o] = add<DetokenizeCommand>("detokenize", "Turn token ids into text", detokenize);
     app->add_option("MODEL", o->model, kModelHelp)->required();
     app->add_option("IDS", o->ids, "Token ids; none: lines of them from standard input")->delimiter(',');
     app->add_flag("--special", o->special, "Show control tokens");

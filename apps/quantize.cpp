@@ -11,17 +11,17 @@
 
 namespace rocmforge::apps {
 
-Result<void> quantize(const QuantizeCommand& command) {
-  const gguf::Mix& mix = *gguf::find_mix(command.type);
-  const std::string in = TRY(find_model(command.in));
+Result<void> quantize(const QuantizeCommand& options) {
+  const gguf::Mix& mix = *gguf::find_mix(options.type);
+  const std::string in = TRY(find_model(options.in));
   const Clock clock = system_clock();
   const TimePoint begin = clock();
   gguf::QuantizeReport report;
   {
     ProgressLine line;
     report = TRY(gguf::quantize_file(
-        in, command.out, mix,
-        {.pure = command.pure, .allow_requantize = command.allow_requantize, .n_threads = command.n_threads},
+        in, options.out, mix,
+        {.pure = options.pure, .allow_requantize = options.allow_requantize, .n_threads = options.n_threads},
         [&](const gguf::QuantizeProgress& p) {
           line.update([&] {
             const double n_per_second = static_cast<double>(p.n_done) / seconds(clock() - begin);
@@ -31,15 +31,15 @@ Result<void> quantize(const QuantizeCommand& command) {
         }));
   }
   const double elapsed = seconds(clock() - begin);
-  if (!command.json) {
+  if (!options.json) {
     return print(fmt::format("{}: {}, {} of {} tensors converted, {} -> {}, relative error {:.3g}, {:.1f} s\n",
-                             printable(command.out, 1000), mix.name, report.n_converted, report.n_tensors,
+                             printable(options.out, 1000), mix.name, report.n_converted, report.n_tensors,
                              format_bytes(report.bytes_before), format_bytes(report.bytes_after), report.relative_error,
                              elapsed));
   }
   JsonWriter json;
   json.begin_object();
-  json.key("path").value(command.out);
+  json.key("path").value(options.out);
   json.key("type").value(mix.name);
   json.key("n_tensors").value(report.n_tensors);
   json.key("n_converted").value(report.n_converted);

@@ -9,7 +9,8 @@
 #include "gguf/reader.h"
 #include "model_path.h"
 #include "terminal.h"
-#include "tokenizer/jinja/template.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 namespace rocmforge::apps {
 namespace {
@@ -17,22 +18,22 @@ namespace {
 constexpr uint64_t kMaxContextBytes = 64u << 20;
 constexpr uint64_t kMaxTemplateBytes = 1u << 20;
 
-// Gives the variable `name` the text of the token that the model uses so, unless the context has one of its own.
-void add_special_token(JsonObject& context, const gguf::Metadata& metadata, const char* name, const char* id_key) {
+void add_missing(JsonObject& context, const char* name, const std::string& text) {
   if (std::ranges::any_of(context, [&](const auto& member) { return member.first == name; })) return;
-  const auto id = metadata.u32(id_key);
-  const auto tokens = metadata.strings("tokenizer.ggml.tokens");
-  if (!id.ok() || !tokens.ok() || *id >= tokens->size()) return;
-  context.emplace_back(name, std::string(*std::next(tokens->begin(), *id)));
+  context.emplace_back(name, text);
 }
 
-// The template's text; of a model, its tokens join the context.
+// The template's text. A model's tokens join the context where it does not name its own.
 Result<std::string> load_template(const RenderCommand& options, JsonObject& context) {
   if (options.template_file) return read_whole_file(*options.template_file, kMaxTemplateBytes);
   const gguf::GgufFile file = TRY(gguf::GgufFile::open(TRY(find_model(options.model))));
-  add_special_token(context, file.metadata(), "bos_token", "tokenizer.ggml.bos_token_id");
-  add_special_token(context, file.metadata(), "eos_token", "tokenizer.ggml.eos_token_id");
-  return std::string(TRY(file.metadata().string("tokenizer.chat_template")));
+  const auto tokenizer = TRY(tokenizer::Tokenizer::load(file.metadata()));
+  const auto text_of = [&](std::optional<TokenId> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
+  const tokenizer::ChatVocabulary vocabulary{text_of(tokenizer.bos()), text_of(tokenizer.eos()),
+                                             [&](std::string_view name) { return tokenizer.find(name).has_value(); }};
+  add_missing(context, "bos_token", vocabulary.bos);
+  add_missing(context, "eos_token", vocabulary.eos);
+  return TRY(tokenizer::ChatTemplate::load(file.metadata(), vocabulary)).text();
 }
 
 Result<std::tm> parse_time(const std::string& text) {

@@ -10,27 +10,27 @@
 
 namespace rocmforge::apps {
 
-Result<void> synth(const SynthCommand& command) {
-  const gguf::Shape& shape = *gguf::find_shape(command.shape);
-  const gguf::Mix& mix = *gguf::find_mix(command.type);
+Result<void> synth(const SynthCommand& options) {
+  const gguf::Shape& shape = *gguf::find_shape(options.shape);
+  const gguf::Mix& mix = *gguf::find_mix(options.type);
   const Clock clock = system_clock();
   const TimePoint begin = clock();
   gguf::SynthReport report;
   {
     ProgressLine line;
-    report = TRY(gguf::synthesize(command.out, shape, mix,
-                                  {.pure = command.pure, .sparse = command.sparse, .seed = command.seed},
+    report = TRY(gguf::synthesize(options.out, shape, mix,
+                                  {.pure = options.pure, .sparse = options.sparse, .seed = options.seed},
                                   [&](uint64_t n) { line.update([&] { return format_bytes(n); }); }));
   }
   const double elapsed = seconds(clock() - begin);
-  if (!command.json) {
-    return print(fmt::format("{}: {} in {}, {} tensors, {}{}, {:.2f} s\n", printable(command.out, 1000), shape.name,
+  if (!options.json) {
+    return print(fmt::format("{}: {} in {}, {} tensors, {}{}, {:.2f} s\n", printable(options.out, 1000), shape.name,
                              mix.name, report.n_tensors, format_bytes(report.file_bytes),
-                             command.sparse ? " (weights are a hole)" : "", elapsed));
+                             options.sparse ? " (weights are a hole)" : "", elapsed));
   }
   JsonWriter json;
   json.begin_object();
-  json.key("path").value(command.out);
+  json.key("path").value(options.out);
   json.key("shape").value(shape.name);
   json.key("type").value(mix.name);
   json.key("n_tensors").value(report.n_tensors);

@@ -75,7 +75,7 @@ Result<std::vector<TokenId>> parse_ids(std::string_view text) {
 
 }  // namespace
 
-Result<void> tokenize(const TokenizeOptions& options) {
+Result<void> tokenize(const TokenizeCommand& options) {
   const Tokenizer tokenizer = TRY(load_tokenizer(options.model));
   const bool by_line = options.file.has_value();
   const std::string input = options.text ? *options.text : TRY(read_input(options.file.value_or("-")));
@@ -95,7 +95,7 @@ Result<void> tokenize(const TokenizeOptions& options) {
   return out.print_rest();
 }
 
-Result<void> detokenize(const DetokenizeOptions& options) {
+Result<void> detokenize(const DetokenizeCommand& options) {
   const Tokenizer tokenizer = TRY(load_tokenizer(options.model));
   if (!options.ids.empty()) {
     std::vector<TokenId> ids;

@@ -133,11 +133,11 @@ std::vector<std::vector<float>> run(const Transformer& model, const std::vector<
 class BackendOf : public cpu::EveryIsa {};
 
 TEST_P(BackendOf, ChunksBatchesAndThreadsDoNotShowInTheBits) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::q8_0, DType::q4_0, DType::mxfp4, DType::nvfp4}) {
+  for (const DType dtype : {DType::f32, DType::q8_0, DType::q4_0, DType::nvfp4}) {
     const Transformer model(kernels(), dtype, kHidden);
     for (const KvType kv : {KvType::f16, KvType::f32}) {
-      const std::vector<std::vector<TokenId>> two = {tokens_of(150, 1), tokens_of(70, 2)};
-      const auto expected = run(model, {two[0]}, 150, 1, kv)[0];
+      const std::vector<std::vector<TokenId>> two = {tokens_of(100, 1), tokens_of(70, 2)};
+      const auto expected = run(model, {two[0]}, 100, 1, kv)[0];
       EXPECT_FALSE(std::isnan(expected[0]));
       for (const uint32_t chunk : {1u, 7u, 48u}) {
         EXPECT_TRUE(same_bits(run(model, {two[0]}, chunk, 1, kv)[0], expected)) << chunk;

@@ -55,7 +55,7 @@ void Experts::group(const Routing& routing, size_t first, size_t n, uint64_t n_e
   const auto expert_of = [&](uint32_t pair) {
     return routing.expert(first + pair / routing.n_used, pair % routing.n_used);
   };
-  std::stable_sort(pairs.begin(), pairs.end(), [&](uint32_t a, uint32_t b) { return expert_of(a) < expert_of(b); });
+  std::ranges::sort(pairs, {}, [&](uint32_t pair) { return std::pair(expert_of(pair), pair); });
   groups_.clear();
   for (const uint32_t pair : pairs) {
     const uint32_t expert = expert_of(pair);

@@ -1,3 +1,5 @@
+# How kernels become code.
+
 # rf_emu_kernels(OUT FILES a b... FRAGMENT_FILES c d... FOLDER folder)
 # compiles FOLDER/a.cu ... for the emulation and gives the object libraries' names in OUT.
 function(rf_emu_kernels out)
@@ -30,4 +32,48 @@ function(rf_emu_kernels out)
     rf_emu_variant(32 none ${K_FRAGMENT_FILES})
   endif()
   set(${out} ${libraries} PARENT_SCOPE)
+endfunction()
+
+# rf_gpu_module(NAME FILES a b... SUFFIX fatbin COMMAND compiler and flags)
+# is librocmforge-NAME.so: modules/NAME.cpp with the code that COMMAND makes of each kernels/FILE.cu built in.
+function(rf_gpu_module name)
+  cmake_parse_arguments(M "" "SUFFIX" "FILES;COMMAND" ${ARGN})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  file(MAKE_DIRECTORY ${folder})
+  set(images)
+  set(declarations "")
+  set(rows "")
+  foreach(file IN LISTS M_FILES)
+    set(source ${CMAKE_CURRENT_SOURCE_DIR}/kernels/${file}.cu)
+    set(image ${folder}/${file}.${M_SUFFIX})
+    add_custom_command(OUTPUT ${image}
+      COMMAND ${M_COMMAND} -MD -MF ${image}.d -MT ${image} -I${CMAKE_SOURCE_DIR}/src ${source} -o ${image}
+      DEPENDS ${source} DEPFILE ${image}.d COMMENT "Compiling ${file}.cu for ${name}" VERBATIM)
+    list(APPEND images ${image})
+    string(APPEND declarations "__asm__(\".section .rodata\\n.balign 4096\\nrf_image_${file}:\\n"
+                               ".incbin \\\"${image}\\\"\\n.byte 0\\n.previous\");\n"
+                               "extern \"C\" __attribute__((visibility(\"hidden\"))) const char rf_image_${file}[];\n")
+    string(APPEND rows "    {\"${file}\", rf_image_${file}},\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/kernel_files.cpp CONTENT
+"// Written by kernels.cmake.
+#include \"gpu/modules/kernel_files.h\"
+${declarations}
+namespace rocmforge::gpu::modules {
+const KernelFile kKernelFiles[] = {
+${rows}    {nullptr, nullptr},
+};
+}
+" @ONLY)
+  set_source_files_properties(${folder}/kernel_files.cpp PROPERTIES OBJECT_DEPENDS "${images}")
+  add_library(rocmforge-${name} MODULE modules/driver_api.cpp modules/${name}.cpp ${folder}/kernel_files.cpp)
+  target_link_libraries(rocmforge-${name} PRIVATE rf_flags ${CMAKE_DL_LIBS})
+  rf_module_place(rocmforge-${name})
+  add_custom_target(${name} DEPENDS rocmforge-${name})
+endfunction()
+
+# Modules lie beside the program and show nothing but their one function.
+function(rf_module_place target)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()

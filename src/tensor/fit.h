@@ -1,9 +1,9 @@
 #pragma once
 // The search behind the encoders: scales and codes that make a block's squared error small.
 //
-// Rounding to the largest element alone is 5 to 20 % from the optimum that a block's scale allows. Given the codes, the
-// best scale is a least-squares solution; given the scale, the best codes are the nearest levels. The fits alternate
-// between the two from a few starting points, then do the same under the quantized scales of a super-block.
+// A scale taken from the largest element alone costs 5 to 20 % more squared error than the best one. Given the codes,
+// the best scale is a least-squares solution; given the scale, the best codes are the nearest levels. The fits
+// alternate between the two from a few starting points, then do the same under the quantized scales of a super-block.
 //
 // Blocks are first divided by a power of two so that their largest element lies in [1, 2): nothing overflows, and
 // results do not depend on the magnitude. Scales saturate at the largest f16; a block whose elements are all below

@@ -65,6 +65,21 @@ float largest_of(const float* x) {
   return highest(largest);
 }
 
+// The element of largest magnitude, with its sign. It is kept beside its magnitude because clang 19.1.7 miscompiles the
+// form that compares with fabs(value): at -O2 and 8 elements, a smaller one may win.
+template <int n>
+float farthest_from_zero(const float* x) {
+  float value = 0;
+  float magnitude = 0;
+  for (int i = 0; i < n; i++) {
+    if (std::fabs(x[i]) > magnitude) {
+      magnitude = std::fabs(x[i]);
+      value = x[i];
+    }
+  }
+  return value;
+}
+
 class Whole {
  public:
   explicit Whole(const WholeLevels& levels)

@@ -35,10 +35,7 @@ constexpr float kReaches[] = {1.0f, 0.8f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f};
 // The best scale of n elements, not yet rounded.
 template <int n, class Levels>
 float best_scale(const float* x, const Levels& levels) {
-  float largest = 0;
-  for (int i = 0; i < n; i++) {
-    if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
-  }
+  const float largest = farthest_from_zero<n>(x);
   if (std::fabs(largest) < 0x1p-20f) return 0;
   float scale = 0;
   float gain = 0;
@@ -100,12 +97,8 @@ F16 fit_super_block(int8_t* scales, uint8_t* codes, const float* from, const Lev
   }
 
   float wanted[n_parts];
-  float largest = 0;
-  for (int p = 0; p < n_parts; p++) {
-    wanted[p] = best_scale<n>(block.x + p * n, levels);
-    if (std::fabs(wanted[p]) > std::fabs(largest)) largest = wanted[p];
-  }
-  float unit = block.rounded_up(largest / static_cast<float>(-limit));
+  for (int p = 0; p < n_parts; p++) wanted[p] = best_scale<n>(block.x + p * n, levels);
+  float unit = block.rounded_up(farthest_from_zero<n_parts>(wanted) / static_cast<float>(-limit));
   for (int p = 0; p < n_parts; p++) {
     scales[p] = static_cast<int8_t>(round_within(wanted[p] * inverse_or_zero(unit), -limit, limit - 1));
   }

@@ -84,6 +84,15 @@ TEST_P(Golden, EqualsTheReferenceOnEveryMixedLine) {
   for (size_t i = 0; i < input.size(); i++) expect_equal(input[i], expected[i]);
 }
 
+TEST_P(Golden, DecodesEveryMixedLineToItself) {
+  if (tokenizer_->vocabulary().kind == Kind::wpm) GTEST_SKIP() << "BERT's vocabulary does not keep case and space";
+  for (const std::string& line : lines_of(read_text(path_of("mixed.txt")))) {
+    const auto ids = tokenizer_->encode(line);
+    ASSERT_TRUE(ids.ok()) << ids.error().message;
+    EXPECT_EQ(*tokenizer_->decode(*ids), line);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Vocabularies, Golden,
                          ::testing::Values("bert-bge", "deepseek-coder", "gemma-2", "gpt-2", "llama-bpe", "llama-spm",
                                            "phi-3", "qwen2"),

@@ -13,7 +13,7 @@ namespace rocmforge::tokenizer {
 namespace {
 
 // The patterns of the table need a few steps per byte and nearly no stack; these stop what a mistake there would cost.
-constexpr uint32_t kMatchLimit = 1u << 31;
+constexpr uint32_t kMatchLimit = 10'000'000;
 constexpr size_t kStackStartBytes = 64u << 10;
 constexpr size_t kStackMaxBytes = 8u << 20;
 
@@ -41,15 +41,15 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(text);
 }
 
-// Cuts runs of numbers into threes from their end.
+// Cuts runs of digits into threes from their end.
 void split_digit_groups(std::vector<PreTokenizer::Part>& parts, std::string_view text, bool only_at_word_end) {
-  std::vector<size_t> ends;  // of the numbers of one run
+  std::vector<size_t> ends;  // of the digits of one run
   size_t done = 0;           // parts cover text[0, done)
   for (size_t at = 0; at < text.size();) {
     const size_t run = at;
     ends.clear();
     Utf8Step step = decode_utf8(text, at);
-    while (is_number(step.code_point)) {
+    while (is_digit(step.code_point)) {
       at += step.n_bytes;
       ends.push_back(at);
       if (at == text.size()) break;

@@ -11,7 +11,7 @@ namespace rocmforge::tokenizer {
 struct SplitStep {
   enum class Kind : uint8_t {
     pattern,                   // every match becomes a part, and so does what lies between matches
-    digit_groups,              // a run of numbers is cut into threes from its end: 1|234|567
+    digit_groups,              // a run of digits is cut into threes from its end: 1|234|567
     digit_groups_at_word_end,  // the same for a run that ends at a word's end; others stay whole (12345x)
   };
   std::string_view pattern;  // PCRE2 syntax; \s is Unicode's White_Space here

@@ -17,8 +17,9 @@
 namespace rocmforge::tokenizer {
 
 struct StreamOptions {
-  std::vector<std::string> stop;  // the text ends before the first of these to be completed; empty ones are ignored
-  bool show_special = false;      // control tokens are text, too
+  // The text ends before the first of these to be completed; empty ones are ignored.
+  std::vector<std::string> stop = {};
+  bool show_special = false;  // control tokens are text, too
 };
 
 class StreamDecoder {

@@ -31,8 +31,8 @@ bool is_symbol(char32_t c) {
 bool is_mark(char32_t c) {
   return is_between(c, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME);
 }
-bool is_number(char32_t c) {
-  return is_between(c, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO);
+bool is_digit(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_ND;
 }
 
 bool is_word(char32_t c) {

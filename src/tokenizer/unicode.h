@@ -10,7 +10,7 @@ bool is_white_space(char32_t c);  // the property White_Space
 bool is_punctuation(char32_t c);  // \p{P}
 bool is_symbol(char32_t c);       // \p{S}
 bool is_mark(char32_t c);         // \p{M}
-bool is_number(char32_t c);       // \p{N}
+bool is_digit(char32_t c);        // \d: a decimal digit
 bool is_word(char32_t c);         // \w: letters, marks, decimal digits, connectors
 bool is_control(char32_t c);      // control, format and private characters, not unassigned ones
 

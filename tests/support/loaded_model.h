@@ -1,5 +1,6 @@
 #pragma once
-// A model file opened on the CPU backend, ready for sessions. Header only: for tests that cross rooms.
+// A model file opened on a backend, the CPU's unless told otherwise, ready for sessions. Header only: for tests that
+// cross rooms.
 
 #include <gtest/gtest.h>
 
@@ -20,19 +21,26 @@ struct LoadedModel {
 
   static LoadedModel open(const std::string& path, size_t n_threads = 2, const FileCalls* calls = nullptr,
                           size_t n_loaders = 2) {
+    return open_on(std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads}), path, calls, n_loaders);
+  }
+
+  static LoadedModel open_on(std::unique_ptr<Backend> backend, const std::string& path,
+                             const FileCalls* calls = nullptr, size_t n_loaders = 2) {
     LoadedModel model;
     auto file = gguf::GgufFile::open(path, {}, calls);
     EXPECT_TRUE(file.ok()) << file.error().message;
     model.file = std::make_shared<gguf::GgufFile>(std::move(*file));
-    model.backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
-    auto plan = ExecutionPlan::from_gguf(*model.backend, model.file, {.weights = {.n_loaders = n_loaders}, .n_context = 0});
+    model.backend = std::move(backend);
+    auto plan =
+        ExecutionPlan::from_gguf(*model.backend, model.file, {.weights = {.n_loaders = n_loaders}, .n_context = 0});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     model.plan = std::move(*plan);
     return model;
   }
 
   Session session(KvType kv_type = KvType::f16, uint32_t max_rows = 64, uint32_t prefetch_window = 3) const {
-    auto made = Session::create(*plan, {.max_rows = max_rows, .max_outputs = max_rows, .kv_type = kv_type, .prefetch_window = prefetch_window});
+    auto made = Session::create(
+        *plan, {.max_rows = max_rows, .max_outputs = max_rows, .kv_type = kv_type, .prefetch_window = prefetch_window});
     EXPECT_TRUE(made.ok()) << made.error().message;
     return std::move(*made);
   }

@@ -70,9 +70,12 @@ TEST(SelfTest, NoticesAWrongPackedFormat) {
   const Kernels& best = *available_kernels().back();
   for (size_t i = 0; i < best.n_packed; i++) {
     std::vector<PackedFormat> formats(best.packed, best.packed + best.n_packed);
-    formats[i].matmul = formats[(i + 1) % formats.size()].matmul;
     Kernels broken = best;
     broken.packed = formats.data();
+    formats[i].pack = [](void*, const void*, size_t) {};
+    EXPECT_FALSE(passes_self_test(broken)) << i;
+    formats[i] = best.packed[i];
+    formats[i].matmul = [](const PackedUnits&, const Tokens<QuantBlock>&) {};
     EXPECT_FALSE(passes_self_test(broken)) << i;
   }
 }

@@ -29,7 +29,7 @@ const KernelEntry* first_kernel() {
 const KernelEntry* find_kernel(std::string_view file, std::string_view name, Variant device) {
   for (const KernelEntry* e = head(); e != nullptr; e = e->next) {
     const bool fits = e->variant.fragment == FragmentKind::any || e->variant.fragment == device.fragment;
-    if (fits && e->variant.wave == device.wave && e->file == file && e->name == name) return e;
+    if (fits && e->variant.wave == device.wave && (file.empty() || e->file == file) && e->name == name) return e;
   }
   return nullptr;
 }

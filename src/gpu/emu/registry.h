@@ -32,7 +32,7 @@ struct KernelEntry {
   const KernelEntry* next;
 };
 
-// The kernel as a device of this kind has it; null when there is none.
+// The kernel as a device of this kind has it; null when there is none. An empty file: of any.
 const KernelEntry* find_kernel(std::string_view file, std::string_view name, Variant device);
 const KernelEntry* first_kernel();
 

@@ -2,10 +2,10 @@
 // header and sums in f64.
 
 #include "gpu/kernels/embed.h"
-#include "gpu/kernels/kernel_test.h"
 #include "gpu/kernels/matmul.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/repack.h"
+#include "support/kernel_device.h"
 
 namespace rocmforge::gpu {
 namespace {
@@ -146,14 +146,15 @@ class Products : public KernelTest {
 TEST_P(Products, RowsAreLookedUpToTheBit) {
   each_format([&](DType dtype) {
     const TestWeight w = weight(dtype, 5, 512);
-    const auto rows = put(std::vector<int32_t>{4, 0, 3});
+    const std::vector<int32_t> chosen = {4, 0, 3};
+    const auto rows = put(chosen);
     const auto out = space(3 * w.width);
     run("embed", "embed_" + suffix(dtype), embed_grid(3), kEmbedThreads,
         EmbedArgs{w.planes, out.data(), rows.data(), w.width});
     const auto got = out.values();
     for (size_t r = 0; r < 3; r++) {
       for (size_t i = 0; i < w.width; i++) {
-        ASSERT_EQ(got[r * w.width + i], w.values[static_cast<size_t>(rows.values()[r]) * w.width + i])
+        ASSERT_EQ(got[r * w.width + i], w.values[static_cast<size_t>(chosen[r]) * w.width + i])
             << "row " << r << ", element " << i;
       }
     }

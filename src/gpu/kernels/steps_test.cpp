@@ -6,10 +6,10 @@
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/candidates.h"
 #include "gpu/kernels/elementwise.h"
-#include "gpu/kernels/kernel_test.h"
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
+#include "support/kernel_device.h"
 
 namespace rocmforge::gpu {
 namespace {
@@ -146,12 +146,13 @@ TEST_P(Steps, CandidatesAreTheLargestInOrder) {
     const OnDevice<RowCandidates> out(*device_, 2);
     run("candidates", "candidates", candidates_grid(2), kCandidatesThreads,
         CandidatesArgs{out.data(), on_logits.data(), width});
+    const auto all = out.values();
     for (size_t r = 0; r < 2; r++) {
       const float* row = logits.data() + r * width;
       std::vector<uint32_t> ids(width);
       std::iota(ids.begin(), ids.end(), 0u);
       std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return row[a] > row[b]; });
-      const RowCandidates& got = out.data()[r];
+      const RowCandidates& got = all[r];
       for (size_t i = 0; i < kCandidates; i++) {
         const uint32_t id = ids[std::min<size_t>(i, width - 1)];
         ASSERT_EQ(got.top[i].id, id) << "width " << width << ", place " << i;

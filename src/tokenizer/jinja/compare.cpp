@@ -32,6 +32,23 @@ Result<bool> equal_items(Runtime& rt, const std::vector<Value>& a, const std::ve
   return true;
 }
 
+Result<bool> equal_dicts(Runtime& rt, const Dict& a, const Dict& b, bool with_values, size_t depth) {
+  if (a.size() != b.size()) return false;
+  for (const Dict::Entry& entry : a.entries()) {
+    const Value* other = b.find(entry.key);
+    if (other == nullptr || (with_values && !TRY(equals_at(rt, entry.value, *other, depth)))) return false;
+  }
+  return true;
+}
+
+// Views of keys and of items compare as sets.
+Result<bool> equal_views(Runtime& rt, const Value& a, const Value& b, size_t depth) {
+  const auto* x = a.as<DictViewObject>();
+  const auto* y = b.as<DictViewObject>();
+  if (x->part != y->part || x->part == DictViewObject::Part::values) return x == y;
+  return equal_dicts(rt, dict_of(x->dict), dict_of(y->dict), x->part == DictViewObject::Part::items, depth);
+}
+
 Result<bool> equals_at(Runtime& rt, const Value& a, const Value& b, size_t depth) {
   if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
@@ -51,17 +68,10 @@ Result<bool> equals_at(Runtime& rt, const Value& a, const Value& b, size_t depth
     case Kind::list:
     case Kind::tuple:
       return a.object() == b.object() ? Result<bool>(true) : equal_items(rt, a.items(), b.items(), depth + 1);
-    case Kind::dict: {
-      if (a.object() == b.object()) return true;
-      const Dict& x = dict_of(a);
-      const Dict& y = dict_of(b);
-      if (x.size() != y.size()) return false;
-      for (const Dict::Entry& entry : x.entries()) {
-        const Value* other = y.find(entry.key);
-        if (other == nullptr || !TRY(equals_at(rt, entry.value, *other, depth + 1))) return false;
-      }
-      return true;
-    }
+    case Kind::dict:
+      return a.object() == b.object() ? Result<bool>(true) : equal_dicts(rt, dict_of(a), dict_of(b), true, depth + 1);
+    case Kind::dict_view:
+      return equal_views(rt, a, b, depth + 1);
     case Kind::range: {
       const auto* x = a.as<RangeObject>();
       const auto* y = b.as<RangeObject>();
@@ -73,7 +83,6 @@ Result<bool> equals_at(Runtime& rt, const Value& a, const Value& b, size_t depth
       return x->body == y->body && is_same(x->self, y->self);
     }
     case Kind::name_space:
-    case Kind::dict_view:
     case Kind::iterator:
     case Kind::macro:
     case Kind::loop:
@@ -219,9 +228,11 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
     TRY(rt.charge_text(container.text().size()));
     return find_text(container.text(), item.text()) != std::string_view::npos;
   }
-  if (container.is(Kind::dict)) {
+  const bool is_keys =
+      container.is(Kind::dict_view) && container.as<DictViewObject>()->part == DictViewObject::Part::keys;
+  if (container.is(Kind::dict) || is_keys) {
     TRY(check_hashable(rt, item));
-    return dict_of(container).find(item) != nullptr;
+    return dict_of(is_keys ? container.as<DictViewObject>()->dict : container).find(item) != nullptr;
   }
   if (!is_iterable(container)) return fault("argument of type '{}' is not iterable", type_name(container));
   Walk walk = TRY(Walk::over(container));
@@ -288,10 +299,8 @@ Result<std::optional<Value>> Walk::next() {
       const std::string& text = source_.text();
       if (at_ >= text.size()) return std::optional<Value>();
       const size_t n = decode_utf8(text, at_).n_bytes;
-      std::string character = text.substr(at_, n);
       at_ += n;
-      return std::optional(is_markup(source_) ? Value::markup(std::move(character))
-                                              : Value::string(std::move(character)));
+      return std::optional(Value::string(text.substr(at_ - n, n)));
     }
     case Kind::iterator: {
       auto* iterator = source_.as<IteratorObject>();

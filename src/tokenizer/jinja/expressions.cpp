@@ -202,11 +202,11 @@ Result<ExprPtr> Parser::parse_power() {
 }
 
 Result<ExprPtr> Parser::parse_unary(bool with_filters) {
-  const Nest nest(*this);
-  TRY(check_depth());
   const Offset start = peek().at;
   ExprPtr operand;
   if (at(TokenType::subtract) || at(TokenType::add)) {
+    const Nest nest(*this);
+    TRY(check_depth());
     const UnaryOp op = take().type == TokenType::subtract ? UnaryOp::negate : UnaryOp::plus;
     operand = make(start, Unary{op, TRY(parse_unary(false))});
   } else {

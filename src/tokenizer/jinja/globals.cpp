@@ -44,6 +44,7 @@ Result<Dict> build_dict(Runtime& rt, std::string_view function, const Args& args
   Dict dict;
   if (!args.positional.empty()) {
     const Value& source = args.positional[0];
+    if (source.is(Kind::undefined)) return undefined_fault(source);
     if (source.is(Kind::dict)) {
       TRY(rt.charge_copies(dict_of(source).size()));
       dict = dict_of(source);

@@ -96,6 +96,11 @@ Result<void> Interpreter::write_value(const Value& value) {
   return write(TRY(to_str(rt_, value)));
 }
 
+Result<void> Interpreter::write_text(const Value& value) {
+  if (value.is(Kind::string)) return write(value.text());
+  return fault("expected str instance, {} found", type_name(value));
+}
+
 Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
   const Level level(*this);
   TRY(check_level());
@@ -178,7 +183,7 @@ Result<Interpreter::Flow> Interpreter::execute_filter_block(const FilterBlock& s
     value = Value::string(capture.take());
     for (const PostfixOp& filter : statement.filters) value = TRY(apply(filter, value));
   }
-  TRY(write_value(value));
+  TRY(write_text(value));
   return Flow::normal;
 }
 
@@ -194,7 +199,7 @@ Result<void> Interpreter::execute_call_block(const CallBlock& statement) {
   capture_scopes();
   const Value caller = Value::of(new MacroObject(&statement.caller, scope_));
   const auto& call = std::get<Postfix>(statement.call->what);
-  return write_value(TRY(evaluate_postfix(call, &caller)));
+  return write_text(TRY(evaluate_postfix(call, &caller)));
 }
 
 Result<Interpreter::Flow> Interpreter::run_loop(const For& loop, Value iterable, Scope* scope, int64_t depth0) {

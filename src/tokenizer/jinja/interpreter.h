@@ -100,6 +100,7 @@ class Interpreter {
   Result<void> unpack(const std::vector<Target>& targets, const Value& value);
   Result<void> write(std::string_view text);
   Result<void> write_value(const Value& value);
+  Result<void> write_text(const Value& value);  // what a filter or call block gives must be a string
 
   // evaluator.cpp: expressions
   Result<Value> evaluate(const Expr& expression);

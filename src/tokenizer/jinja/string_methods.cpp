@@ -172,8 +172,7 @@ std::vector<std::string_view> split_words(std::string_view text, size_t max, boo
     words.push_back(from_right ? text.substr(cut) : text.substr(0, cut));
     text = strip(from_right ? text.substr(0, cut) : text.substr(cut), outer);
   }
-  if (!text.empty()) words.push_back(strip(text, from_right ? Side::left : Side::right));
-  if (!words.empty() && words.back().empty()) words.pop_back();
+  if (!text.empty()) words.push_back(text);
   if (from_right) std::reverse(words.begin(), words.end());
   return words;
 }

@@ -1,0 +1,142 @@
+#include "gpu/backend.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/rope_turns.h"
+#include "gpu/runner.h"
+#include "gpu/supported.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr size_t kReadingBytes = 4 << 20;
+
+uint64_t candidates_bytes(const PassMemory& memory) {
+  return std::max<uint64_t>(1, memory.max_outputs) * sizeof(gpu::RowCandidates);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GpuBackend>> GpuBackend::open(const gpu::GpuApi& api, uint32_t device) {
+  return std::unique_ptr<GpuBackend>(new GpuBackend(TRY(gpu::Device::open(api, device))));
+}
+
+GpuBackend::GpuBackend(std::unique_ptr<gpu::Device> device)
+    : device_(std::move(device)),
+      name_(fmt::format("{} ({})", device_->api().module, device_->name())),
+      kernels_(*device_),
+      placement_(*device_) {}
+
+GpuBackend::~GpuBackend() {
+  release();
+}
+
+uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
+  return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory);
+}
+
+Result<void> GpuBackend::reserve(const PassMemory& memory) {
+  release();
+  auto done = allocate(memory);
+  if (!done.ok()) release();
+  return done;
+}
+
+Result<void> GpuBackend::allocate(const PassMemory& memory) {
+  using gpu::Memory;
+  layout_ = gpu::pass_layout(memory);
+  stream_ = TRY(gpu::Stream::make(*device_));
+  memory_ = TRY(Memory::allocate(*device_, Memory::Kind::device, layout_.total_bytes));
+  candidates_ = TRY(Memory::allocate(*device_, Memory::Kind::device, candidates_bytes(memory)));
+  reading_ = TRY(Memory::allocate(*device_, Memory::Kind::pinned, kReadingBytes));
+  rope_staging_ =
+      TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
+  batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
+  for (size_t i = 0; i < memory.slots.size(); i++) {
+    const Slot& slot = memory.slots[i];
+    slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});
+  }
+  kv_type_ = memory.kv_type;
+  kv_width_ = memory.kv_width;
+  max_outputs_ = memory.max_outputs;
+  return {};
+}
+
+void GpuBackend::release() {
+  // A device that fails here has nothing under way.
+  if (memory_.data() != nullptr) static_cast<void>(stream_.finish().ok());
+  stream_ = {};
+  batch_ = {};
+  rope_staging_.reset();
+  reading_.reset();
+  candidates_.reset();
+  memory_.reset();
+  slots_.clear();
+  rope_tables_.clear();
+  max_outputs_ = n_rows_ = n_outputs_ = 0;
+}
+
+Result<const double*> GpuBackend::rope_table(const RopeSpec& rope) {
+  for (const RopeTable& table : rope_tables_) {
+    if (table.rope == rope) return table.turns;
+  }
+  const std::vector<double> turns = gpu::rope_turns(rope);
+  if (rope_tables_.size() == gpu::kMaxRopeTables || turns.size() > gpu::kMaxRopePairs) {
+    return Error{ErrorCode::unsupported, fmt::format("gpu: {} tables of rope frequencies, the last of {} pairs",
+                                                     rope_tables_.size() + 1, turns.size())};
+  }
+  const size_t offset = rope_tables_.size() * gpu::kMaxRopePairs * sizeof(double);
+  std::byte* staging = rope_staging_.data() + offset;
+  std::memcpy(staging, turns.data(), turns.size() * sizeof(double));
+  auto* on_device = reinterpret_cast<double*>(memory_.data() + layout_.rope_tables + offset);
+  TRY(stream_.copy(on_device, staging, turns.size() * sizeof(double), gpu::CopyKind::to_device));
+  rope_tables_.push_back({rope, on_device});
+  return on_device;
+}
+
+Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
+  CHECK(memory_.data() != nullptr && batch.n_outputs() <= max_outputs_);
+  n_rows_ = batch.n_rows();
+  n_outputs_ = batch.n_outputs();
+  TRY(placement_.make_visible(stream_));
+  Runner runner(*this, TRY(batch_.put(batch, stream_)), batch_.longest(), weights);
+  for (const Step& step : steps) {
+    TRY(gpu::check_supported(step));
+    TRY(std::visit(runner, step));
+  }
+  return placement_.mark_read(stream_);
+}
+
+Result<void> GpuBackend::copy_to_host(std::span<std::byte> out, const void* from) {
+  const auto* at = static_cast<const std::byte*>(from);
+  while (!out.empty()) {
+    const size_t n = std::min(out.size(), kReadingBytes);
+    TRY(stream_.copy(reading_.data(), at, n, gpu::CopyKind::to_host));
+    TRY(stream_.finish());
+    std::memcpy(out.data(), reading_.data(), n);
+    out = out.subspan(n);
+    at += n;
+  }
+  return {};
+}
+
+Result<void> GpuBackend::read(std::span<float> out, SlotId slot) {
+  const SlotMemory& from = slots_[slot.value];
+  CHECK(out.size() == size_t{from.rows == SlotRows::batch ? n_rows_ : n_outputs_} * from.width);
+  return copy_to_host(std::as_writable_bytes(out), from.data);
+}
+
+Result<void> GpuBackend::read_candidates(std::span<gpu::RowCandidates> out, SlotId logits) {
+  const SlotMemory& from = slots_[logits.value];
+  CHECK(from.rows == SlotRows::outputs && out.size() <= n_outputs_);
+  if (out.empty()) return {};
+  const gpu::CandidatesArgs args{reinterpret_cast<gpu::RowCandidates*>(candidates_.data()), from.data, from.width};
+  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)),
+                     gpu::candidates_grid(static_cast<uint32_t>(out.size())), gpu::kCandidatesThreads, args));
+  return copy_to_host(std::as_writable_bytes(out), candidates_.data());
+}
+
+}  // namespace rocmforge

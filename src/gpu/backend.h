@@ -1,0 +1,81 @@
+#pragma once
+// Runs plans on a GPU, or on the emulation of one: slots are rows of floats in device memory, weights lie where
+// GpuPlacement put them, every step is a launch or a few on one stream. run() returns when the work is on its way;
+// read() waits for it.
+//
+// From reserve() to release() nothing is allocated on the device.
+//
+// Threads: one pass at a time.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/batch_upload.h"
+#include "gpu/device.h"
+#include "gpu/kernel_set.h"
+#include "gpu/kernels/candidates.h"
+#include "gpu/pass_layout.h"
+#include "gpu/placement.h"
+#include "plan/backend.h"
+
+namespace rocmforge {
+
+class GpuBackend final : public Backend {
+ public:
+  // `api` must outlive the backend; a module that was opened stays open (gpu/module.h).
+  static Result<std::unique_ptr<GpuBackend>> open(const gpu::GpuApi& api, uint32_t device);
+  ~GpuBackend() override;
+
+  std::string_view name() const override { return name_; }
+  Placement& placement() override { return placement_; }
+  const gpu::Device& device() const { return *device_; }
+
+  uint64_t pass_bytes(const PassMemory& memory) const override;
+  Result<void> reserve(const PassMemory& memory) override;
+  void release() override;
+  Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
+  Result<void> read(std::span<float> out, SlotId slot) override;
+
+  // For each of the first out.size() rows of a slot of logits, what a sampler needs (kernels/candidates.h).
+  Result<void> read_candidates(std::span<gpu::RowCandidates> out, SlotId logits);
+
+ private:
+  class Runner;
+  struct SlotMemory {
+    float* data = nullptr;
+    uint32_t width = 0;
+    SlotRows rows = SlotRows::batch;
+  };
+  struct RopeTable {
+    RopeSpec rope;
+    double* turns = nullptr;
+  };
+
+  explicit GpuBackend(std::unique_ptr<gpu::Device> device);
+  Result<void> allocate(const PassMemory& memory);
+  Result<void> copy_to_host(std::span<std::byte> out, const void* from);
+  Result<const double*> rope_table(const RopeSpec& rope);
+
+  std::unique_ptr<gpu::Device> device_;
+  std::string name_;
+  gpu::KernelSet kernels_;
+  GpuPlacement placement_;
+
+  gpu::Memory memory_;        // of the pass
+  gpu::Memory candidates_;    // RowCandidates of all output rows
+  gpu::Memory reading_;       // pinned, through which results come back
+  gpu::Memory rope_staging_;  // pinned, kMaxRopeTables tables
+  gpu::PassLayout layout_;
+  std::vector<SlotMemory> slots_;
+  std::vector<RopeTable> rope_tables_;
+  KvType kv_type_ = KvType::f16;
+  uint32_t kv_width_ = 0;
+  uint32_t max_outputs_ = 0;
+  uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
+  gpu::BatchUpload batch_;
+  gpu::Stream stream_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,66 @@
+#include "gpu/batch_upload.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rocmforge::gpu {
+Result<BatchUpload> BatchUpload::make(const Device& device, std::byte* to, uint32_t max_rows, uint32_t max_pages) {
+  BatchUpload out;
+  out.to_ = to;
+  out.max_rows_ = max_rows;
+  out.max_pages_ = max_pages;
+  for (Buffer& buffer : out.buffers_) {
+    buffer.pinned = TRY(Memory::allocate(device, Memory::Kind::pinned, n_bytes(max_rows, max_pages)));
+    buffer.copied = TRY(Event::make(device));
+  }
+  return out;
+}
+
+Result<BatchView> BatchUpload::put(const Batch& batch, const Stream& stream) {
+  const uint32_t n = batch.n_rows(), n_outputs = batch.n_outputs();
+  size_t n_pages = 0;
+  for (const BatchSequence& s : batch.sequences) n_pages += s.pages.size();
+  if (n > max_rows_ || n_outputs > max_rows_ || n_pages > max_pages_) {
+    return Error{ErrorCode::limit_exceeded, fmt::format("gpu: a batch of {} rows and {} pages, reserved for {} and {}",
+                                                        n, n_pages, max_rows_, max_pages_)};
+  }
+  // both counts, tokens, positions, first pages, output rows, pages
+  std::vector<uint32_t> words(kHeaderWords + 3 * size_t{n} + n_outputs + n_pages);
+  words[0] = n;
+  words[1] = n_outputs;
+  uint32_t* tokens = words.data() + kHeaderWords;
+  uint32_t* positions = tokens + n;
+  uint32_t* first_page = positions + n;
+  uint32_t* output_rows = first_page + n;
+  uint32_t* pages = output_rows + n_outputs;
+  longest_ = 0;
+  uint32_t listed = 0;
+  for (const BatchSequence& s : batch.sequences) {
+    for (uint32_t i = 0; i < s.n_rows; i++) {
+      tokens[s.first_row + i] = static_cast<uint32_t>(batch.tokens[s.first_row + i].value);
+      positions[s.first_row + i] = s.first_position + i;
+      first_page[s.first_row + i] = listed;
+    }
+    for (const PageId page : s.pages) pages[listed++] = page.value;
+    longest_ = std::max(longest_, s.first_position + s.n_rows);
+  }
+  std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows);
+
+  const auto* on_device = reinterpret_cast<const uint32_t*>(to_) + kHeaderWords;
+  view_ = {reinterpret_cast<const int32_t*>(on_device), on_device + n, on_device + 2 * size_t{n},
+           on_device + 3 * size_t{n} + n_outputs, on_device + 3 * size_t{n}};
+  if (words == last_) return view_;
+  last_.clear();  // unknown until the copy is on its way
+  now_ ^= 1;
+  Buffer& buffer = buffers_[now_];
+  TRY(buffer.copied.finish());
+  std::memcpy(buffer.pinned.data(), words.data(), words.size() * sizeof(uint32_t));
+  TRY(stream.copy(to_, buffer.pinned.data(), words.size() * sizeof(uint32_t), CopyKind::to_device));
+  TRY(stream.record(buffer.copied));
+  last_ = std::move(words);
+  return view_;
+}
+
+}  // namespace rocmforge::gpu

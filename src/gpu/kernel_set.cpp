@@ -1,0 +1,100 @@
+#include "gpu/kernel_set.h"
+
+#include "base/check.h"
+#include "gpu/packed/planes.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+struct Place {
+  const char* file;
+  const char* name;
+};
+
+Place place_of(FixedKernel kernel) {
+  switch (kernel) {
+#define RF_PLACE(file, name) \
+  case FixedKernel::name:    \
+    return {                 \
+      #file, #name           \
+    }
+    RF_PLACE(elementwise, add);
+    RF_PLACE(candidates, candidates);
+    RF_PLACE(elementwise, gelu_multiply);
+    RF_PLACE(attend, join_chunks);
+    RF_PLACE(norm, layer_norm);
+    RF_PLACE(quantize, quantize);
+    RF_PLACE(repack, repack);
+    RF_PLACE(norm, rms_norm);
+    RF_PLACE(rope, rope);
+    RF_PLACE(route, route);
+    RF_PLACE(elementwise, silu_multiply);
+    RF_PLACE(attend, store_kv_f16);
+    RF_PLACE(attend, store_kv_f32);
+    RF_PLACE(elementwise, take_rows);
+    RF_PLACE(attend, attend_f16_64);
+    RF_PLACE(attend, attend_f16_128);
+    RF_PLACE(attend, attend_f16_256);
+    RF_PLACE(attend, attend_f32_64);
+    RF_PLACE(attend, attend_f32_128);
+    RF_PLACE(attend, attend_f32_256);
+#undef RF_PLACE
+  }
+  RF_UNREACHABLE("a kernel outside its enum");
+}
+
+const char* file_of(FormatKernel kernel, ProductKind kind) {
+  switch (kernel) {
+    case FormatKernel::embed:
+      return "embed";
+    case FormatKernel::matvec_1:
+    case FormatKernel::matvec_8:
+      return kind == ProductKind::integer ? "matvec" : "matvec_float";
+    case FormatKernel::matmul:
+      return kind == ProductKind::f32 ? "matmul_f32" : "matmul";
+  }
+  RF_UNREACHABLE("a kernel outside its enum");
+}
+
+std::string name_of(FormatKernel kernel, DType dtype) {
+  const std::string format(dtype_info(dtype).name);
+  switch (kernel) {
+    case FormatKernel::embed:
+      return "embed_" + format;
+    case FormatKernel::matvec_1:
+      return "matvec_" + format + "_1";
+    case FormatKernel::matvec_8:
+      return "matvec_" + format + "_8";
+    case FormatKernel::matmul:
+      return "matmul_" + format;
+  }
+  RF_UNREACHABLE("a kernel outside its enum");
+}
+
+}  // namespace
+
+ProductKind product_kind(DType dtype) {
+  if (dtype == DType::f32) return ProductKind::f32;
+  if (dtype == DType::f16 || dtype == DType::bf16) return ProductKind::f16_tiles;
+  return plane_table(dtype).n_planes > 1 ? ProductKind::integer : ProductKind::decoded;
+}
+
+Result<GpuKernel*> KernelSet::get(FixedKernel kernel) {
+  GpuKernel*& found = fixed_[static_cast<size_t>(kernel)];
+  if (found == nullptr) {
+    const Place place = place_of(kernel);
+    found = TRY(device_->find(place.file, place.name));
+  }
+  return found;
+}
+
+Result<GpuKernel*> KernelSet::get(FormatKernel kernel, DType dtype) {
+  CHECK(static_cast<size_t>(dtype) < kMaxDTypes);
+  GpuKernel*& found = of_format_[static_cast<size_t>(dtype)][static_cast<size_t>(kernel)];
+  if (found == nullptr) {
+    found = TRY(device_->find(file_of(kernel, product_kind(dtype)), name_of(kernel, dtype).c_str()));
+  }
+  return found;
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,59 @@
+#pragma once
+// The kernels of a device, found when first used: opening a device does not load code that a model never needs.
+//
+// Threads: one at a time.
+
+#include <array>
+#include <string>
+
+#include "gpu/device.h"
+#include "tensor/dtype.h"
+
+namespace rocmforge::gpu {
+
+enum class FixedKernel : uint8_t {
+  add,
+  candidates,
+  gelu_multiply,
+  join_chunks,
+  layer_norm,
+  quantize,
+  repack,
+  rms_norm,
+  rope,
+  route,
+  silu_multiply,
+  store_kv_f16,
+  store_kv_f32,
+  take_rows,
+  attend_f16_64,
+  attend_f16_128,
+  attend_f16_256,
+  attend_f32_64,
+  attend_f32_128,
+  attend_f32_256,
+};
+inline constexpr size_t kNumFixedKernels = static_cast<size_t>(FixedKernel::attend_f32_256) + 1;
+
+// One for every format, except that those without kernels of their own have no matvec_8 and no matmul.
+enum class FormatKernel : uint8_t { embed, matvec_1, matvec_8, matmul };
+
+// How a format's products are computed (packed/lists.h).
+enum class ProductKind : uint8_t { integer, f32, f16_tiles, decoded };
+ProductKind product_kind(DType dtype);
+
+class KernelSet {
+ public:
+  explicit KernelSet(const Device& device) : device_(&device) {}
+
+  Result<GpuKernel*> get(FixedKernel kernel);
+  Result<GpuKernel*> get(FormatKernel kernel, DType dtype);
+
+ private:
+  static constexpr size_t kMaxDTypes = 64;
+  const Device* device_;
+  std::array<GpuKernel*, kNumFixedKernels> fixed_{};
+  std::array<std::array<GpuKernel*, 4>, kMaxDTypes> of_format_{};
+};
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,107 @@
+#include "gpu/module.h"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "gpu/backend.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+constexpr const char* kGpuModules[] = {"hip", "cuda"};
+
+Error unavailable(std::string fact) {
+  return {ErrorCode::device_unavailable, "gpu: " + std::move(fact)};
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : "; ") + part;
+  return out;
+}
+
+// "gpu:3" -> 3 and "gpu" -> 0; nothing for anything else.
+std::optional<uint32_t> index_after(std::string_view text, std::string_view prefix, uint32_t otherwise) {
+  if (text == prefix) return otherwise;
+  if (!text.starts_with(prefix) || text.size() < prefix.size() + 2 || text[prefix.size()] != ':') return std::nullopt;
+  const std::string_view digits = text.substr(prefix.size() + 1);
+  uint32_t index = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+std::vector<std::string> module_folders() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const auto folder = program.parent_path();
+  return {folder.string(), (folder.parent_path() / "lib" / "rocmforge").string()};
+}
+
+Result<const GpuApi*> open_module(const std::string& name, const std::vector<std::string>& folders) {
+  const std::string file = "librocmforge-" + name + ".so";
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/" + file;
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) continue;
+    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (module == nullptr) return unavailable(fmt::format("{}: {}", name, dlerror()));
+    const auto get_api = reinterpret_cast<GetApi>(dlsym(module, "rocmforge_gpu_api"));
+    const GpuApi* api = get_api == nullptr ? nullptr : get_api(kApiVersion);
+    if (api == nullptr) return unavailable(fmt::format("{}: '{}' belongs to another version", name, path));
+    return api;
+  }
+  return unavailable(fmt::format("{}: no {}", name, file));
+}
+
+Survey find_devices(const std::vector<std::string>& folders) {
+  Survey out;
+  for (const char* name : kGpuModules) {
+    const Result<const GpuApi*> api = open_module(name, folders);
+    if (!api.ok()) {
+      out.absences.push_back(api.error().message.substr(5));
+      continue;
+    }
+    uint32_t n = 0;
+    if ((*api)->count(&n) != GpuStatus::ok) {
+      out.absences.push_back(fmt::format("{}: {}", name, (*api)->last_error()));
+      continue;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+      GpuDeviceInfo info{};
+      if ((*api)->info(i, &info) != GpuStatus::ok) {
+        out.absences.push_back(fmt::format("{}: device {}: {}", name, i, (*api)->last_error()));
+        continue;
+      }
+      out.devices.push_back({fmt::format("gpu:{}", out.devices.size()), name, info.name, info.memory_bytes, i});
+    }
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders) {
+  if (const auto wave = index_after(id, "emu", 32)) {
+    if (*wave != 32 && *wave != 64) return unavailable(fmt::format("no device '{}': emu, emu:32 or emu:64", id));
+    const GpuApi* api = TRY(open_module("emu", folders));
+    return TRY(GpuBackend::open(*api, *wave == 64 ? 1 : 0));
+  }
+  const auto index = index_after(id, "gpu", 0);
+  if (!index) return unavailable(fmt::format("no device '{}': gpu, gpu:N, emu or emu:64", id));
+  const Survey survey = find_devices(folders);
+  if (*index >= survey.devices.size()) {
+    return unavailable(
+        fmt::format("no device '{}': {} found ({})", id, survey.devices.size(), joined(survey.absences)));
+  }
+  const FoundDevice& found = survey.devices[*index];
+  const GpuApi* api = TRY(open_module(found.module, folders));
+  return TRY(GpuBackend::open(*api, found.index));
+}
+
+}  // namespace rocmforge::gpu

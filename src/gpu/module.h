@@ -1,0 +1,43 @@
+#pragma once
+// Finds GPUs: opens the modules that lie beside the program and asks each for its devices. No module, no driver and no
+// device are facts to be told, never errors, until somebody asks for a device by name.
+//
+//   gpu, gpu:N       device N of those found, AMD's before NVIDIA's
+//   emu, emu:64      the emulation with waves of 32 or 64 lanes; never counted among the others
+//
+// Threads: any. Modules that were opened stay open: drivers do not like to be closed.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/api.h"
+#include "plan/backend.h"
+
+namespace rocmforge::gpu {
+
+// Folders where modules may lie, in this order: the program's own, then its ../lib/rocmforge.
+std::vector<std::string> module_folders();
+
+// The table of a module's functions. device_unavailable: it is not there, was built for another version, or is none.
+Result<const GpuApi*> open_module(const std::string& name, const std::vector<std::string>& folders);
+
+struct FoundDevice {
+  std::string id;      // "gpu:0"
+  std::string module;  // "hip"
+  std::string name;
+  uint64_t memory_bytes = 0;
+  uint32_t index = 0;  // among the module's
+};
+
+struct Survey {
+  std::vector<FoundDevice> devices;
+  std::vector<std::string> absences;  // "cuda: libcuda.so.1: cannot open shared object file"
+};
+Survey find_devices(const std::vector<std::string>& folders);
+
+// device_unavailable: there is no such device; the message says why.
+Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,106 @@
+// librocmforge-cuda.so: CUDA's driver, found as libcuda.so.1.
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "gpu/modules/driver_api.h"
+#include "gpu/modules/kernel_files.h"
+
+namespace rocmforge::gpu::modules {
+namespace {
+
+constexpr int kMaxDevices = 64;
+constexpr Code kInvalidDevice = 101;
+
+struct More {
+  Code (*retain_context)(void** out, int device) = nullptr;
+  Code (*set_context)(void* context) = nullptr;
+  Code (*error_text)(Code code, const char** out) = nullptr;
+};
+
+More& more() {
+  static More functions;
+  return functions;
+}
+
+bool load_more(void* library) {
+  More& m = more();
+  const auto take = [&](auto& function, const char* name) {
+    void* found = dlsym(library, name);
+    std::memcpy(&function, &found, sizeof found);
+    return found != nullptr;
+  };
+  return take(m.retain_context, "cuDevicePrimaryCtxRetain") && take(m.set_context, "cuCtxSetCurrent") &&
+         take(m.error_text, "cuGetErrorString");
+}
+
+// The primary context is shared with whatever else in the process uses the device, and kept.
+Code use(int device) {
+  static std::mutex mutex;
+  static std::array<void*, kMaxDevices> contexts{};
+  static thread_local int current = -1;
+  if (device == current) return 0;
+  if (device < 0 || device >= kMaxDevices) return kInvalidDevice;
+  void* context = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    void*& known = contexts[static_cast<size_t>(device)];
+    if (known == nullptr) {
+      if (const Code code = more().retain_context(&known, device); code != 0) return code;
+    }
+    context = known;
+  }
+  const Code code = more().set_context(context);
+  if (code == 0) current = device;
+  return code;
+}
+
+const char* describe(Code code) {
+  const char* text = nullptr;
+  return more().error_text(code, &text) == 0 ? text : nullptr;
+}
+
+constexpr const char* kLibraries[] = {"libcuda.so.1", nullptr};
+
+constexpr FunctionNames kNames = {
+    "cuInit",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+    "cuMemGetInfo_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuLaunchKernel",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphLaunch",
+};
+
+}  // namespace
+
+const Vendor kVendor = {"cuda", kLibraries, &kNames, load_more, use, describe, kKernelFiles};
+
+}  // namespace rocmforge::gpu::modules

@@ -1,0 +1,84 @@
+#pragma once
+// CUDA's driver and HIP's runtime offer the same functions under different names. This is that set, as function
+// pointers taken from a library at run time; nothing is linked, no vendor header is included, no vendor struct crosses.
+//
+// Handles are pointers; device addresses are pointers too (CUDA's are integers of that size, passed alike).
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rocmforge::gpu::modules {
+
+using Code = int;  // 0: no error, 2: out of memory, in both
+inline constexpr Code kOutOfMemory = 2;
+
+struct Driver {
+  Code (*init)(unsigned flags);
+  Code (*device_count)(int* n);
+  Code (*device_name)(char* name, int n_bytes, int device);
+  Code (*device_memory)(size_t* n_bytes, int device);
+  Code (*memory_info)(size_t* free, size_t* total);
+
+  Code (*allocate)(void** out, size_t n_bytes);
+  Code (*release)(void* memory);
+  Code (*allocate_host)(void** out, size_t n_bytes, unsigned flags);
+  Code (*release_host)(void* memory);
+
+  Code (*stream_create)(void** out, unsigned flags);
+  Code (*stream_destroy)(void* stream);
+  Code (*stream_synchronize)(void* stream);
+  Code (*stream_wait_event)(void* stream, void* event, unsigned flags);
+  Code (*event_create)(void** out, unsigned flags);
+  Code (*event_destroy)(void* event);
+  Code (*event_record)(void* event, void* stream);
+  Code (*event_synchronize)(void* event);
+
+  Code (*copy_to_device)(void* to, const void* from, size_t n_bytes, void* stream);
+  Code (*copy_to_host)(void* to, const void* from, size_t n_bytes, void* stream);
+  Code (*copy_on_device)(void* to, const void* from, size_t n_bytes, void* stream);
+  Code (*fill)(void* to, unsigned char byte, size_t n_bytes, void* stream);
+
+  Code (*module_load)(void** out, const void* image);
+  Code (*module_unload)(void* module);
+  Code (*module_function)(void** out, void* module, const char* name);
+  Code (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                 unsigned block_z, unsigned shared_bytes, void* stream, void** params, void** extra);
+
+  Code (*capture_begin)(void* stream, int mode);
+  Code (*capture_end)(void* stream, void** graph);
+  Code (*graph_instantiate)(void** out, void* graph, unsigned long long flags);
+  Code (*graph_destroy)(void* graph);
+  Code (*graph_exec_destroy)(void* graph);
+  Code (*graph_launch)(void* graph, void* stream);
+};
+
+// The names of those functions, in the order of Driver.
+inline constexpr size_t kNumFunctions = sizeof(Driver) / sizeof(void*);
+using FunctionNames = const char* [kNumFunctions];
+
+// The flags both share: streams that do not wait for the default one, events without time, captures that do not mind
+// other threads.
+inline constexpr unsigned kNonBlocking = 1;
+inline constexpr unsigned kNoTiming = 2;
+inline constexpr int kRelaxedCapture = 2;
+
+// A .cu file's code for every architecture it was compiled for.
+struct KernelFile {
+  const char* name;
+  const void* image;
+};
+
+// What CUDA and HIP do differently.
+struct Vendor {
+  const char* module;            // "cuda"
+  const char* const* libraries;  // names to try, null at the end
+  const FunctionNames* names;
+  // Takes what else it needs from the library, false when something is missing.
+  bool (*load_more)(void* library);
+  // Makes the device the calling thread's, for all functions above.
+  Code (*use)(int device);
+  const char* (*describe)(Code code);
+  const KernelFile* files;  // null name at the end
+};
+
+}  // namespace rocmforge::gpu::modules

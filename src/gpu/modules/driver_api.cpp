@@ -1,0 +1,257 @@
+#include "gpu/modules/driver_api.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace rocmforge::gpu {
+
+struct GpuDevice {
+  int index = 0;
+  std::mutex mutex;  // guards `modules`
+  std::map<std::string, void*> modules;
+};
+
+namespace modules {
+namespace {
+
+thread_local std::string last_failure;
+
+// The driver, opened once and kept: drivers do not like to be closed.
+struct Library {
+  Driver driver{};
+  bool is_loaded = false;
+  std::string why_not;
+
+  Library() {
+    void* handle = nullptr;
+    for (const char* const* name = kVendor.libraries; *name != nullptr && handle == nullptr; name++) {
+      handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+      if (handle == nullptr) why_not += std::string(why_not.empty() ? "" : "; ") + dlerror();
+    }
+    if (handle == nullptr) return;
+    why_not.clear();
+    void* functions[kNumFunctions];
+    for (size_t i = 0; i < kNumFunctions; i++) {
+      functions[i] = dlsym(handle, (*kVendor.names)[i]);
+      if (functions[i] == nullptr) {
+        why_not = std::string("the driver has no ") + (*kVendor.names)[i];
+        return;
+      }
+    }
+    std::memcpy(&driver, functions, sizeof driver);
+    if (!kVendor.load_more(handle)) {
+      why_not = "the driver lacks functions that are needed";
+      return;
+    }
+    if (const Code code = driver.init(0); code != 0) {
+      why_not = kVendor.describe(code);
+      return;
+    }
+    is_loaded = true;
+  }
+};
+
+const Library& library() {
+  static const Library instance;
+  return instance;
+}
+
+const Driver& driver() {
+  return library().driver;
+}
+
+GpuStatus result(Code code) {
+  if (code == 0) return GpuStatus::ok;
+  const char* text = kVendor.describe(code);
+  last_failure = std::string(text != nullptr ? text : "unknown error") + " (" + std::to_string(code) + ")";
+  return code == kOutOfMemory ? GpuStatus::out_of_memory : GpuStatus::failed;
+}
+
+GpuStatus unavailable(std::string why) {
+  last_failure = std::move(why);
+  return GpuStatus::unavailable;
+}
+
+// Calls `function` with the device as the thread's own.
+template <class... Args>
+GpuStatus call(const GpuDevice* device, Code (*function)(Args...), std::type_identity_t<Args>... args) {
+  if (const Code code = kVendor.use(device->index); code != 0) return result(code);
+  return result(function(args...));
+}
+
+template <class Handle>
+void** out_of(Handle** handle) {
+  return reinterpret_cast<void**>(handle);
+}
+
+const char* last_error() {
+  return last_failure.c_str();
+}
+
+GpuStatus count(uint32_t* n_devices) {
+  *n_devices = 0;
+  if (!library().is_loaded) return unavailable(library().why_not);
+  int n = 0;
+  if (const Code code = driver().device_count(&n); code != 0) {
+    static_cast<void>(result(code));
+    return GpuStatus::unavailable;
+  }
+  *n_devices = n > 0 ? static_cast<uint32_t>(n) : 0;
+  return n > 0 ? GpuStatus::ok : unavailable("no device");
+}
+
+GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
+  uint32_t n = 0;
+  if (const GpuStatus status = count(&n); status != GpuStatus::ok) return status;
+  if (index >= n) return unavailable("there are " + std::to_string(n) + " devices");
+  const int device = static_cast<int>(index);
+  if (const Code code = kVendor.use(device); code != 0) return result(code);
+  size_t n_bytes = 0;
+  if (const Code code = driver().device_name(out->name, sizeof out->name, device); code != 0) return result(code);
+  if (const Code code = driver().device_memory(&n_bytes, device); code != 0) return result(code);
+  out->memory_bytes = n_bytes;
+  return GpuStatus::ok;
+}
+
+GpuStatus open(uint32_t index, GpuDevice** out) {
+  GpuDeviceInfo unused;
+  if (const GpuStatus status = info(index, &unused); status != GpuStatus::ok) return status;
+  *out = new GpuDevice{};
+  (*out)->index = static_cast<int>(index);
+  return GpuStatus::ok;
+}
+
+void close(GpuDevice* device) {
+  for (const auto& [name, module] : device->modules) static_cast<void>(call(device, driver().module_unload, module));
+  delete device;
+}
+
+GpuStatus memory(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  size_t free = 0, total = 0;
+  const GpuStatus status = call(device, driver().memory_info, &free, &total);
+  *free_bytes = free;
+  *total_bytes = total;
+  return status;
+}
+
+GpuStatus allocate(GpuDevice* device, size_t n_bytes, void** out) {
+  return call(device, driver().allocate, out, n_bytes);
+}
+GpuStatus release(GpuDevice* device, void* address) {
+  return call(device, driver().release, address);
+}
+GpuStatus allocate_host(GpuDevice* device, size_t n_bytes, void** out) {
+  return call(device, driver().allocate_host, out, n_bytes, 0);
+}
+GpuStatus release_host(GpuDevice* device, void* address) {
+  return call(device, driver().release_host, address);
+}
+
+GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
+  return call(device, driver().stream_create, out_of(out), kNonBlocking);
+}
+void drop_stream(GpuDevice* device, GpuStream* stream) {
+  static_cast<void>(call(device, driver().stream_destroy, stream));
+}
+GpuStatus finish_stream(GpuDevice* device, GpuStream* stream) {
+  return call(device, driver().stream_synchronize, stream);
+}
+
+GpuStatus make_event(GpuDevice* device, GpuEvent** out) {
+  return call(device, driver().event_create, out_of(out), kNoTiming);
+}
+void drop_event(GpuDevice* device, GpuEvent* event) {
+  static_cast<void>(call(device, driver().event_destroy, event));
+}
+GpuStatus record(GpuDevice* device, GpuEvent* event, GpuStream* stream) {
+  return call(device, driver().event_record, event, stream);
+}
+GpuStatus wait(GpuDevice* device, GpuStream* stream, GpuEvent* event) {
+  return call(device, driver().stream_wait_event, stream, event, 0);
+}
+GpuStatus finish_event(GpuDevice* device, GpuEvent* event) {
+  return call(device, driver().event_synchronize, event);
+}
+
+GpuStatus copy(GpuDevice* device, void* to, const void* from, size_t n_bytes, CopyKind kind, GpuStream* stream) {
+  switch (kind) {
+    case CopyKind::to_device:
+      return call(device, driver().copy_to_device, to, from, n_bytes, stream);
+    case CopyKind::to_host:
+      return call(device, driver().copy_to_host, to, from, n_bytes, stream);
+    case CopyKind::on_device:
+      return call(device, driver().copy_on_device, to, from, n_bytes, stream);
+  }
+  return unavailable("a copy of no kind");
+}
+GpuStatus fill(GpuDevice* device, void* to, uint8_t byte, size_t n_bytes, GpuStream* stream) {
+  return call(device, driver().fill, to, byte, n_bytes, stream);
+}
+
+GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel** out) {
+  const std::lock_guard lock(device->mutex);
+  void*& module = device->modules[file];
+  if (module == nullptr) {
+    const KernelFile* at = kVendor.files;
+    while (at->name != nullptr && std::strcmp(at->name, file) != 0) at++;
+    if (at->name == nullptr) {
+      last_failure = std::string("no kernels from ") + file;
+      return GpuStatus::not_found;
+    }
+    if (const GpuStatus status = call(device, driver().module_load, &module, at->image); status != GpuStatus::ok) {
+      module = nullptr;
+      last_failure = std::string("kernels of ") + file + " do not run on this device: " + last_failure;
+      return status;
+    }
+  }
+  const GpuStatus status = call(device, driver().module_function, out_of(out), module, name);
+  if (status != GpuStatus::ok) last_failure = std::string("kernel ") + file + "/" + name + ": " + last_failure;
+  return status;
+}
+
+GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args, size_t,
+                 GpuStream* stream) {
+  void* params[] = {const_cast<void*>(args)};
+  return call(device, driver().launch, kernel, grid.x, grid.y, grid.z, n_threads, 1, 1, 0, stream, params, nullptr);
+}
+
+GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {
+  return call(device, driver().capture_begin, stream, kRelaxedCapture);
+}
+GpuStatus end_capture(GpuDevice* device, GpuStream* stream, GpuGraph** out) {
+  void* graph = nullptr;
+  if (const GpuStatus status = call(device, driver().capture_end, stream, &graph); status != GpuStatus::ok)
+    return status;
+  const GpuStatus status = call(device, driver().graph_instantiate, out_of(out), graph, 0);
+  static_cast<void>(driver().graph_destroy(graph));
+  return status;
+}
+GpuStatus launch_graph(GpuDevice* device, GpuGraph* graph, GpuStream* stream) {
+  return call(device, driver().graph_launch, graph, stream);
+}
+void drop_graph(GpuDevice* device, GpuGraph* graph) {
+  static_cast<void>(call(device, driver().graph_exec_destroy, graph));
+}
+
+}  // namespace
+
+const GpuApi* driver_api() {
+  static const GpuApi api = {
+      kApiVersion,   kVendor.module, last_error, count,         info,         open,         close,
+      memory,        allocate,       release,    allocate_host, release_host, make_stream,  drop_stream,
+      finish_stream, make_event,     drop_event, record,        wait,         finish_event, copy,
+      fill,          find,           launch,     begin_capture, end_capture,  launch_graph, drop_graph,
+  };
+  return &api;
+}
+
+}  // namespace modules
+}  // namespace rocmforge::gpu
+
+extern "C" __attribute__((visibility("default"))) const rocmforge::gpu::GpuApi* rocmforge_gpu_api(uint32_t version) {
+  return version == rocmforge::gpu::kApiVersion ? rocmforge::gpu::modules::driver_api() : nullptr;
+}

@@ -1,0 +1,14 @@
+#pragma once
+// The table of functions (gpu/api.h) of a module whose driver is found at run time.
+
+#include "gpu/api.h"
+#include "gpu/modules/driver.h"
+
+namespace rocmforge::gpu::modules {
+
+// Each module has one: it is what rocmforge_gpu_api gives.
+extern const Vendor kVendor;
+
+const GpuApi* driver_api();
+
+}  // namespace rocmforge::gpu::modules

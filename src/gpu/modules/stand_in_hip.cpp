@@ -1,0 +1,186 @@
+// A libamdhip64.so.7 without a GPU behind it: HIP's names over the emulation, for the test that runs the shipped HIP
+// module. Code objects are looked at only so far as to know one; a kernel's name gives its emulated twin.
+
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "gpu/emu/device.h"
+#include "gpu/emu/registry.h"
+
+namespace {
+
+using namespace rocmforge::gpu;
+
+thread_local int current_device = 0;
+
+GpuDevice* device() {
+  static std::mutex mutex;
+  static GpuDevice* devices[emu::kNumDevices] = {};
+  const std::lock_guard lock(mutex);
+  GpuDevice*& known = devices[current_device];
+  if (known == nullptr && emu::api().open(static_cast<uint32_t>(current_device), &known) != GpuStatus::ok)
+    return nullptr;
+  return known;
+}
+
+int code(GpuStatus status) {
+  switch (status) {
+    case GpuStatus::ok:
+      return 0;
+    case GpuStatus::out_of_memory:
+      return 2;
+    case GpuStatus::unavailable:
+      return 100;
+    case GpuStatus::not_found:
+      return 500;
+    case GpuStatus::failed:
+      return 999;
+  }
+  return 999;
+}
+
+template <class Handle>
+Handle* as(void* handle) {
+  return static_cast<Handle*>(handle);
+}
+template <class Handle>
+Handle** out_as(void** handle) {
+  return reinterpret_cast<Handle**>(handle);
+}
+
+}  // namespace
+
+#define RF_HIP extern "C" __attribute__((visibility("default")))
+
+RF_HIP int hipInit(unsigned) {
+  return 0;
+}
+RF_HIP int hipGetDeviceCount(int* n) {
+  *n = static_cast<int>(emu::kNumDevices);
+  return 0;
+}
+RF_HIP int hipSetDevice(int index) {
+  if (index < 0 || index >= static_cast<int>(emu::kNumDevices)) return 101;
+  current_device = index;
+  return 0;
+}
+RF_HIP int hipDeviceGetName(char* name, int n_bytes, int index) {
+  GpuDeviceInfo info{};
+  const GpuStatus status = emu::api().info(static_cast<uint32_t>(index), &info);
+  std::strncpy(name, info.name, static_cast<size_t>(n_bytes) - 1);
+  name[n_bytes - 1] = 0;
+  return code(status);
+}
+RF_HIP int hipDeviceTotalMem(size_t* n_bytes, int index) {
+  GpuDeviceInfo info{};
+  const GpuStatus status = emu::api().info(static_cast<uint32_t>(index), &info);
+  *n_bytes = info.memory_bytes;
+  return code(status);
+}
+RF_HIP int hipMemGetInfo(size_t* free, size_t* total) {
+  uint64_t free_bytes = 0, total_bytes = 0;
+  const GpuStatus status = emu::api().memory(device(), &free_bytes, &total_bytes);
+  *free = free_bytes;
+  *total = total_bytes;
+  return code(status);
+}
+RF_HIP const char* hipGetErrorString(int error) {
+  return error == 0 ? "hipSuccess" : emu::api().last_error();
+}
+
+RF_HIP int hipMalloc(void** out, size_t n_bytes) {
+  return code(emu::api().allocate(device(), n_bytes, out));
+}
+RF_HIP int hipFree(void* memory) {
+  return code(emu::api().release(device(), memory));
+}
+RF_HIP int hipHostMalloc(void** out, size_t n_bytes, unsigned) {
+  return code(emu::api().allocate_host(device(), n_bytes, out));
+}
+RF_HIP int hipHostFree(void* memory) {
+  return code(emu::api().release_host(device(), memory));
+}
+
+RF_HIP int hipStreamCreateWithFlags(void** out, unsigned) {
+  return code(emu::api().make_stream(device(), out_as<GpuStream>(out)));
+}
+RF_HIP int hipStreamDestroy(void* stream) {
+  emu::api().drop_stream(device(), as<GpuStream>(stream));
+  return 0;
+}
+RF_HIP int hipStreamSynchronize(void* stream) {
+  return code(emu::api().finish_stream(device(), as<GpuStream>(stream)));
+}
+RF_HIP int hipStreamWaitEvent(void* stream, void* event, unsigned) {
+  return code(emu::api().wait(device(), as<GpuStream>(stream), as<GpuEvent>(event)));
+}
+RF_HIP int hipEventCreateWithFlags(void** out, unsigned) {
+  return code(emu::api().make_event(device(), out_as<GpuEvent>(out)));
+}
+RF_HIP int hipEventDestroy(void* event) {
+  emu::api().drop_event(device(), as<GpuEvent>(event));
+  return 0;
+}
+RF_HIP int hipEventRecord(void* event, void* stream) {
+  return code(emu::api().record(device(), as<GpuEvent>(event), as<GpuStream>(stream)));
+}
+RF_HIP int hipEventSynchronize(void* event) {
+  return code(emu::api().finish_event(device(), as<GpuEvent>(event)));
+}
+
+RF_HIP int hipMemcpyHtoDAsync(void* to, const void* from, size_t n_bytes, void* stream) {
+  return code(emu::api().copy(device(), to, from, n_bytes, CopyKind::to_device, as<GpuStream>(stream)));
+}
+RF_HIP int hipMemcpyDtoHAsync(void* to, const void* from, size_t n_bytes, void* stream) {
+  return code(emu::api().copy(device(), to, from, n_bytes, CopyKind::to_host, as<GpuStream>(stream)));
+}
+RF_HIP int hipMemcpyDtoDAsync(void* to, const void* from, size_t n_bytes, void* stream) {
+  return code(emu::api().copy(device(), to, from, n_bytes, CopyKind::on_device, as<GpuStream>(stream)));
+}
+RF_HIP int hipMemsetD8Async(void* to, unsigned char byte, size_t n_bytes, void* stream) {
+  return code(emu::api().fill(device(), to, byte, n_bytes, as<GpuStream>(stream)));
+}
+
+// A bundle of code objects says so in its first bytes.
+RF_HIP int hipModuleLoadData(void** out, const void* image) {
+  constexpr char kMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
+  if (std::memcmp(image, kMagic, sizeof kMagic - 1) != 0) return 200;
+  *out = new std::string("module");
+  return 0;
+}
+RF_HIP int hipModuleUnload(void* module) {
+  delete as<std::string>(module);
+  return 0;
+}
+RF_HIP int hipModuleGetFunction(void** out, void*, const char* name) {
+  return code(emu::api().find(device(), "", name, out_as<GpuKernel>(out)));
+}
+RF_HIP int hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned n_threads, unsigned,
+                                 unsigned, unsigned, void* stream, void** params, void**) {
+  const auto* entry = static_cast<const emu::KernelEntry*>(function);
+  return code(emu::api().launch(device(), as<GpuKernel>(function), {x, y, z}, n_threads, params[0], entry->args_bytes,
+                                as<GpuStream>(stream)));
+}
+
+RF_HIP int hipStreamBeginCapture(void* stream, int) {
+  return code(emu::api().begin_capture(device(), as<GpuStream>(stream)));
+}
+RF_HIP int hipStreamEndCapture(void* stream, void** graph) {
+  return code(emu::api().end_capture(device(), as<GpuStream>(stream), out_as<GpuGraph>(graph)));
+}
+// The emulation's graphs can be run as they are.
+RF_HIP int hipGraphInstantiateWithFlags(void** out, void* graph, unsigned long long) {
+  *out = graph;
+  return 0;
+}
+RF_HIP int hipGraphDestroy(void*) {
+  return 0;
+}
+RF_HIP int hipGraphExecDestroy(void* graph) {
+  emu::api().drop_graph(device(), as<GpuGraph>(graph));
+  return 0;
+}
+RF_HIP int hipGraphLaunch(void* graph, void* stream) {
+  return code(emu::api().launch_graph(device(), as<GpuGraph>(graph), as<GpuStream>(stream)));
+}

@@ -1,0 +1,44 @@
+#include "gpu/pass_layout.h"
+
+#include <algorithm>
+
+#include "gpu/batch_upload.h"
+#include "gpu/kernels/quantize.h"
+
+namespace rocmforge::gpu {
+
+PassLayout pass_layout(const PassMemory& memory) {
+  PassLayout out;
+  uint64_t end = 0;
+  const auto take = [&](uint64_t n_bytes) {
+    const uint64_t at = end;
+    end += (n_bytes + 255) / 256 * 256;
+    return at;
+  };
+  uint64_t largest_slot = 0;  // elements
+  uint32_t widest = 0;
+  for (const Slot& slot : memory.slots) {
+    const uint64_t n = uint64_t{slot.rows == SlotRows::batch ? memory.max_rows : memory.max_outputs} * slot.width;
+    out.slots.push_back(take(n * sizeof(float)));
+    largest_slot = std::max(largest_slot, n);
+    if (slot.rows == SlotRows::batch) widest = std::max(widest, slot.width);
+  }
+  const uint64_t element_bytes = memory.kv_type == KvType::f16 ? 2 : 4;
+  out.kv_layer_bytes = uint64_t{memory.n_pages} * 2 * kPageTokens * memory.kv_width * element_bytes;
+  out.kv = take(out.kv_layer_bytes * memory.n_layers);
+
+  out.quants = take(largest_slot);
+  out.quant_scales = take((largest_slot + 31) / 32 * sizeof(ActivationScale));
+  // A query head of n elements has n + 2 numbers a chunk; heads have 8 elements or more.
+  out.attention_parts_bytes = uint64_t{kMaxChunkedRows} * kMaxChunks * (widest + widest / 4) * sizeof(float);
+  out.attention_parts = take(out.attention_parts_bytes);
+  out.vector_bytes = (uint64_t{widest} * sizeof(float) + 255) / 256 * 256;
+  out.vectors = take(PassLayout::kVectors * out.vector_bytes);
+  out.rope_tables = take(uint64_t{kMaxRopeTables} * kMaxRopePairs * sizeof(double));
+  out.max_pages = std::min(memory.max_rows, kMaxPageLists) * memory.n_pages;
+  out.batch = take(BatchUpload::n_bytes(memory.max_rows, out.max_pages));
+  out.total_bytes = end;
+  return out;
+}
+
+}  // namespace rocmforge::gpu

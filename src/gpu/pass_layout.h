@@ -1,0 +1,43 @@
+#pragma once
+// The memory of a pass on the device: where slots, pages and workspaces lie in one allocation.
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/backend.h"
+
+namespace rocmforge::gpu {
+
+// Attention of few rows is cut into chunks of positions so that more of the device has work.
+inline constexpr uint32_t kMaxChunkedRows = 8;
+inline constexpr uint32_t kMaxChunks = 32;
+inline constexpr uint32_t kMinChunkPositions = 256;
+
+// Tables of rope frequencies: models have one, or two where layers differ.
+inline constexpr uint32_t kMaxRopeTables = 8;
+inline constexpr uint32_t kMaxRopePairs = 512;
+
+// Sequences that share pages may list more of them together than there are.
+inline constexpr uint32_t kMaxPageLists = 256;
+
+struct PassLayout {
+  std::vector<uint64_t> slots;  // by slot
+  uint64_t kv = 0;              // layers one after the other
+  uint64_t kv_layer_bytes = 0;
+  uint64_t quants = 0;  // activations as bytes: as many as the largest slot has elements
+  uint64_t quant_scales = 0;
+  uint64_t attention_parts = 0;
+  uint64_t attention_parts_bytes = 0;
+  uint64_t vectors = 0;  // two weights that are not f32, decoded: kVectors of vector_bytes
+  uint64_t vector_bytes = 0;
+  uint64_t rope_tables = 0;
+  uint64_t batch = 0;
+  uint32_t max_pages = 0;  // in the batch's lists together
+  uint64_t total_bytes = 0;
+
+  static constexpr uint32_t kVectors = 2;
+};
+
+PassLayout pass_layout(const PassMemory& memory);
+
+}  // namespace rocmforge::gpu

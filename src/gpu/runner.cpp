@@ -1,0 +1,274 @@
+#include "gpu/runner.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "gpu/kernels/attend.h"
+#include "gpu/kernels/elementwise.h"
+#include "gpu/kernels/embed.h"
+#include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matvec.h"
+#include "gpu/kernels/norm.h"
+#include "gpu/kernels/rope.h"
+#include "gpu/kernels/route.h"
+#include "gpu/rope_turns.h"
+
+namespace rocmforge {
+
+using gpu::FixedKernel;
+using gpu::FormatKernel;
+using gpu::product_kind;
+using gpu::ProductKind;
+
+static_assert(gpu::kPagePositions == kPageTokens);
+
+GpuBackend::Runner::Weight GpuBackend::Runner::weight(WeightId id) const {
+  const LazyTensor& tensor = weights_.tensor(id);
+  return {tensor.shape, self_.placement_.planes(tensor.address, tensor.shape)};
+}
+
+Result<const float*> GpuBackend::Runner::vector_of(std::optional<WeightId> id, uint32_t which) const {
+  if (!id) return nullptr;
+  const Weight w = weight(*id);
+  if (w.shape.dtype == DType::f32) return reinterpret_cast<const float*>(w.planes.at[0]);
+  CHECK(which < gpu::PassLayout::kVectors && w.shape.row_elements * sizeof(float) <= self_.layout_.vector_bytes);
+  auto* to =
+      reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.vectors + which * self_.layout_.vector_bytes);
+  TRY(launch(FormatKernel::embed, w.shape.dtype, gpu::embed_grid(1), gpu::kEmbedThreads,
+             gpu::EmbedArgs{w.planes, to, nullptr, static_cast<uint32_t>(w.shape.row_elements)}));
+  return to;
+}
+
+Result<void> GpuBackend::Runner::operator()(const Embed& step) const {
+  const Weight table = weight(step.table);
+  const SlotMemory& out = slot(step.out);
+  CHECK(table.shape.row_elements == out.width);
+  return launch(FormatKernel::embed, table.shape.dtype, gpu::embed_grid(n_rows(step.out)), gpu::kEmbedThreads,
+                gpu::EmbedArgs{table.planes, out.data, batch_.tokens, out.width});
+}
+
+Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
+  const SlotMemory& in = slot(step.in);
+  const float* w = TRY(vector_of(step.weight, 0));
+  const float* bias = TRY(vector_of(step.bias, 1));
+  const auto kernel = [&] {
+    switch (step.kind) {
+      case NormKind::rms:
+        return FixedKernel::rms_norm;
+      case NormKind::layer:
+        return FixedKernel::layer_norm;
+    }
+    RF_UNREACHABLE("a NormKind outside its enum");
+  }();
+  return launch(kernel, gpu::norm_grid(n_rows(step.out)), gpu::kNormThreads,
+                gpu::NormArgs{slot(step.out).data, in.data, w, bias, in.width, step.epsilon});
+}
+
+int8_t* GpuBackend::Runner::quants() const {
+  return reinterpret_cast<int8_t*>(self_.memory_.data() + self_.layout_.quants);
+}
+
+gpu::ActivationScale* GpuBackend::Runner::quant_scales() const {
+  return reinterpret_cast<gpu::ActivationScale*>(self_.memory_.data() + self_.layout_.quant_scales);
+}
+
+Result<void> GpuBackend::Runner::quantize(const Input& input) const {
+  return launch(FixedKernel::quantize, gpu::quantize_grid(input.width, input.n_rows), gpu::kQuantizeThreads,
+                gpu::QuantizeArgs{quants(), quant_scales(), input.x, input.width});
+}
+
+// Few rows go to the matrix-vector kernels, more to tiles. A format without tiles goes row by row.
+Result<void> GpuBackend::Runner::multiply(float* out, const Weight& w, const float* bias, const Input& input) const {
+  const DType dtype = w.shape.dtype;
+  const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
+  const bool has_tiles =
+      product_kind(dtype) != ProductKind::decoded && (input.width % 16 == 0 || product_kind(dtype) == ProductKind::f32);
+  if (input.n_rows > gpu::kMatvecMaxRows && has_tiles) {
+    return launch(FormatKernel::matmul, dtype, gpu::matmul_grid(n_out, input.n_rows), gpu::kMatmulThreads,
+                  gpu::MatmulArgs{w.planes, out, bias, input.x, n_out, input.n_rows, input.width});
+  }
+  gpu::MatvecArgs args{};
+  args.w = w.planes;
+  args.out = out;
+  args.bias = bias;
+  args.x = input.x;
+  args.q = quants();
+  args.scales = quant_scales();
+  args.pairs_per_input = args.n_summed = 1;
+  args.n_out = n_out;
+  args.n_rows = input.n_rows;
+  args.width = input.width;
+  const bool one_by_one = input.n_rows == 1 || product_kind(dtype) == ProductKind::decoded;
+  return launch(one_by_one ? FormatKernel::matvec_1 : FormatKernel::matvec_8, dtype,
+                gpu::matvec_grid(n_out, input.n_rows, one_by_one ? 1 : gpu::kMatvecMaxRows, self_.device_->wave()),
+                gpu::kMatvecThreads, args);
+}
+
+Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
+  const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
+  const auto needs_quants = [&](const Matmul::Part& part) {
+    return product_kind(weight(part.weight).shape.dtype) == ProductKind::integer;
+  };
+  if (input.n_rows <= gpu::kMatvecMaxRows && std::ranges::any_of(step.parts, needs_quants)) TRY(quantize(input));
+  for (const Matmul::Part& part : step.parts) {
+    const Weight w = weight(part.weight);
+    CHECK(w.shape.row_elements == input.width && w.shape.n_rows == slot(part.out).width);
+    TRY(multiply(slot(part.out).data, w, TRY(vector_of(part.bias, 0)), input));
+  }
+  return {};
+}
+
+Result<void> GpuBackend::Runner::operator()(const Rope& step) const {
+  const float* factors = TRY(vector_of(step.factors, 0));
+  const double* turns = TRY(self_.rope_table(step.rope));
+  const bool halves = step.rope.pairs == RopePairs::halves;
+  const uint32_t n_pairs = step.rope.n_dims / 2;
+  for (const SlotId id : {step.q, step.k}) {
+    const gpu::RopeArgs args{.heads = slot(id).data,
+                             .positions = batch_.positions,
+                             .turns = turns,
+                             .factors = factors,
+                             .magnitude = static_cast<float>(gpu::rope_magnitude(step.rope)),
+                             .n_heads = slot(id).width / step.head_size,
+                             .head_size = step.head_size,
+                             .n_pairs = n_pairs,
+                             .pair_step = halves ? 1u : 2u,
+                             .pair_apart = halves ? n_pairs : 1u};
+    TRY(launch(FixedKernel::rope, gpu::rope_grid(n_rows(id)), gpu::kRopeThreads, args));
+  }
+  return {};
+}
+
+Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
+  const uint32_t width = slot(step.k).width;
+  CHECK(width == self_.kv_width_ && slot(step.v).width == width);
+  std::byte* cache = self_.memory_.data() + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes;
+  return launch(self_.kv_type_ == KvType::f16 ? FixedKernel::store_kv_f16 : FixedKernel::store_kv_f32,
+                gpu::store_kv_grid(n_rows(step.k), width), gpu::kStoreKvThreads,
+                gpu::StoreKvArgs{cache, slot(step.k).data, slot(step.v).data, batch_, width});
+}
+
+Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
+  if (step.head_size > gpu::kMaxHeadSize || step.head_size < 8) {
+    return Error{ErrorCode::unsupported, fmt::format("gpu: attention heads of {} elements", step.head_size)};
+  }
+  CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
+  CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
+  const uint32_t n = n_rows(step.q);
+  uint32_t n_chunks = 1;
+  if (n <= gpu::kMaxChunkedRows) {
+    n_chunks = std::clamp((longest_ + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
+  }
+  const bool in_parts = n_chunks > 1;
+  std::byte* memory = self_.memory_.data();
+  const gpu::AttendArgs args{
+      .out = slot(step.out).data,
+      .q = slot(step.q).data,
+      .cache = memory + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes,
+      .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
+      .batch = batch_,
+      .n_heads = step.n_heads,
+      .n_kv_heads = step.n_kv_heads,
+      .head_size = step.head_size,
+      .n_chunks = n_chunks,
+      .chunk_positions = (longest_ + n_chunks - 1) / n_chunks,
+      .scale = step.scale};
+  CHECK(!in_parts || uint64_t{n} * n_chunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
+                         self_.layout_.attention_parts_bytes);
+  const bool f16 = self_.kv_type_ == KvType::f16;
+  const FixedKernel kernel = step.head_size <= 64    ? f16 ? FixedKernel::attend_f16_64 : FixedKernel::attend_f32_64
+                             : step.head_size <= 128 ? f16 ? FixedKernel::attend_f16_128 : FixedKernel::attend_f32_128
+                             : f16                   ? FixedKernel::attend_f16_256
+                                                     : FixedKernel::attend_f32_256;
+  TRY(launch(kernel, gpu::attend_grid(n, step.n_heads, n_chunks), gpu::kAttendThreads, args));
+  if (!in_parts) return {};
+  return launch(FixedKernel::join_chunks, gpu::attend_grid(n, step.n_heads, 1), gpu::kAttendThreads, args);
+}
+
+Result<void> GpuBackend::Runner::operator()(const Activate& step) const {
+  const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
+  const auto kernel = [&] {
+    switch (step.kind) {
+      case Activation::silu:
+        return FixedKernel::silu_multiply;
+      case Activation::gelu:
+        return FixedKernel::gelu_multiply;
+      case Activation::clamped_swish:
+        break;  // refused by check_supported
+    }
+    RF_UNREACHABLE("an Activation that the kernels lack");
+  }();
+  return launch(kernel, gpu::element_grid(n), gpu::kElementThreads,
+                gpu::ElementArgs{slot(step.out).data, slot(step.gate).data, slot(step.up).data, n});
+}
+
+Result<void> GpuBackend::Runner::operator()(const Add& step) const {
+  const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
+  return launch(FixedKernel::add, gpu::element_grid(n), gpu::kElementThreads,
+                gpu::ElementArgs{slot(step.out).data, slot(step.out).data, slot(step.in).data, n});
+}
+
+Result<void> GpuBackend::Runner::operator()(const Route& step) const {
+  if (step.n_experts > gpu::kMaxExperts || step.n_used > gpu::kMaxUsedExperts) {
+    return Error{ErrorCode::unsupported, fmt::format("gpu: {} of {} experts", step.n_used, step.n_experts)};
+  }
+  return launch(FixedKernel::route, gpu::route_grid(n_rows(step.out)), gpu::kRouteThreads,
+                gpu::RouteArgs{slot(step.out).data, slot(step.logits).data, step.n_experts, step.n_used,
+                               step.normalise ? 1u : 0u});
+}
+
+// Input rows are the batch's, shared by the experts of a row, or (sum) one for each pair.
+Result<void> GpuBackend::Runner::multiply_experts(float* out, const Weight& w, const Input& input, SlotId routing,
+                                                  uint32_t n_used, bool sum) const {
+  gpu::MatvecArgs args{};
+  args.w = w.planes;
+  args.out = out;
+  args.x = input.x;
+  args.q = quants();
+  args.scales = quant_scales();
+  args.routing = slot(routing).data;
+  args.pairs_per_input = sum ? 1 : n_used;
+  args.n_summed = sum ? n_used : 1;
+  args.weighed = sum ? 1 : 0;
+  args.n_out = static_cast<uint32_t>(w.shape.n_rows);
+  args.n_rows = n_rows(routing) * (sum ? 1 : n_used);
+  args.width = input.width;
+  constexpr uint32_t kMaxGridRows = 65535;
+  if (args.n_rows > kMaxGridRows) {
+    return Error{ErrorCode::limit_exceeded, fmt::format("gpu: {} pairs of rows and experts in a batch", args.n_rows)};
+  }
+  return launch(FormatKernel::matvec_1, w.shape.dtype,
+                gpu::matvec_grid(args.n_out, args.n_rows, 1, self_.device_->wave()), gpu::kMatvecThreads, args);
+}
+
+Result<void> GpuBackend::Runner::operator()(const ExpertMatmul& step) const {
+  const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
+  const auto needs_quants = [&](const ExpertMatmul::Part& part) {
+    return product_kind(weight(part.weight).shape.dtype) == ProductKind::integer;
+  };
+  if (std::ranges::any_of(step.parts, needs_quants)) TRY(quantize(input));
+  for (const ExpertMatmul::Part& part : step.parts) {
+    const Weight w = weight(part.weight);
+    CHECK(w.shape.row_elements == input.width && w.shape.n_rows * step.n_used == slot(part.out).width);
+    TRY(multiply_experts(slot(part.out).data, w, input, step.routing, step.n_used, false));
+  }
+  return {};
+}
+
+Result<void> GpuBackend::Runner::operator()(const ExpertCombine& step) const {
+  const Weight w = weight(step.weight);
+  const auto width = static_cast<uint32_t>(w.shape.row_elements);
+  CHECK(slot(step.in).width == step.n_used * width && slot(step.out).width == w.shape.n_rows);
+  const Input input{slot(step.in).data, n_rows(step.in) * step.n_used, width};
+  if (product_kind(w.shape.dtype) == ProductKind::integer) TRY(quantize(input));
+  return multiply_experts(slot(step.out).data, w, input, step.routing, step.n_used, true);
+}
+
+Result<void> GpuBackend::Runner::operator()(const TakeRows& step) const {
+  const uint32_t width = slot(step.in).width;
+  return launch(FixedKernel::take_rows, gpu::row_grid(n_rows(step.out), width), gpu::kElementThreads,
+                gpu::TakeRowsArgs{slot(step.out).data, slot(step.in).data, batch_.output_rows, width});
+}
+
+}  // namespace rocmforge

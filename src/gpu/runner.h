@@ -1,0 +1,72 @@
+#pragma once
+// One visit over the steps of a pass: what each puts on the backend's stream.
+
+#include "gpu/backend.h"
+#include "gpu/kernels/batch_view.h"
+#include "gpu/kernels/quantize.h"
+
+namespace rocmforge {
+
+class GpuBackend::Runner {
+ public:
+  Runner(GpuBackend& backend, const gpu::BatchView& batch, uint32_t longest, const WeightStore& weights)
+      : self_(backend), batch_(batch), longest_(longest), weights_(weights) {}
+
+  Result<void> operator()(const Embed& step) const;
+  Result<void> operator()(const Norm& step) const;
+  Result<void> operator()(const Matmul& step) const;
+  Result<void> operator()(const Rope& step) const;
+  Result<void> operator()(const StoreKv& step) const;
+  Result<void> operator()(const Attend& step) const;
+  Result<void> operator()(const Activate& step) const;
+  Result<void> operator()(const Add& step) const;
+  Result<void> operator()(const Route& step) const;
+  Result<void> operator()(const ExpertMatmul& step) const;
+  Result<void> operator()(const ExpertCombine& step) const;
+  Result<void> operator()(const TakeRows& step) const;
+
+ private:
+  // A weight on the device.
+  struct Weight {
+    WeightShape shape;
+    gpu::Planes planes;
+  };
+  // Rows of activations, and the same as bytes where a product needs them.
+  struct Input {
+    const float* x;
+    uint32_t n_rows;
+    uint32_t width;
+  };
+
+  const SlotMemory& slot(SlotId id) const { return self_.slots_[id.value]; }
+  uint32_t n_rows(SlotId id) const { return slot(id).rows == SlotRows::batch ? self_.n_rows_ : self_.n_outputs_; }
+  Weight weight(WeightId id) const;
+  // A norm, a bias or factors as f32. One of another type is decoded into the workspace `which`, 0 or 1.
+  Result<const float*> vector_of(std::optional<WeightId> id, uint32_t which) const;
+
+  template <class Args>
+  Result<void> launch(gpu::FixedKernel kernel, gpu::Grid grid, uint32_t n_threads, const Args& args) const {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
+    return self_.stream_.launch(TRY(self_.kernels_.get(kernel)), grid, n_threads, args);
+  }
+  template <class Args>
+  Result<void> launch(gpu::FormatKernel kernel, DType dtype, gpu::Grid grid, uint32_t n_threads,
+                      const Args& args) const {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
+    return self_.stream_.launch(TRY(self_.kernels_.get(kernel, dtype)), grid, n_threads, args);
+  }
+
+  int8_t* quants() const;
+  gpu::ActivationScale* quant_scales() const;
+  Result<void> quantize(const Input& input) const;
+  Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
+  Result<void> multiply_experts(float* out, const Weight& weight, const Input& input, SlotId routing, uint32_t n_used,
+                                bool sum) const;
+
+  GpuBackend& self_;
+  gpu::BatchView batch_;
+  uint32_t longest_;
+  const WeightStore& weights_;
+};
+
+}  // namespace rocmforge

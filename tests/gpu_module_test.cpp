@@ -1,0 +1,91 @@
+// The modules as they ship: opened at run time, with and without a driver behind them. The HIP module runs a golden
+// through a libamdhip64.so.7 of our own (src/gpu/modules/stand_in_hip.cpp).
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "gpu/module.h"
+#include "support/golden.h"
+#include "support/loaded_model.h"
+#include "support/support.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::Golden;
+using testing::LoadedModel;
+
+std::vector<std::string> built() {
+  return {RF_MODULE_FOLDER};
+}
+
+bool is_built(const std::string& name) {
+  return std::filesystem::exists(std::string(RF_MODULE_FOLDER) + "/librocmforge-" + name + ".so");
+}
+
+void expect_golden(std::unique_ptr<Backend> backend) {
+  const std::string base = testing::data_path("logits/llama@384-64-128-2-1-32-2");
+  const Golden golden = Golden::read(base + ".txt");
+  const LoadedModel model = LoadedModel::open_on(std::move(backend), base + ".gguf");
+  Session session = model.session(KvType::f32);
+  const std::vector<float> logits = testing::evaluate_all(session, golden.tokens);
+  const size_t n_vocab = golden.logits.begin()->second.size();
+  ASSERT_EQ(logits.size(), golden.tokens.size() * n_vocab);
+  testing::Nmse nmse;
+  for (const auto& [position, reference] : golden.logits) {
+    nmse.add(std::span(logits).subspan(position * n_vocab, n_vocab), reference);
+  }
+  EXPECT_LE(nmse.value(), 1e-8);
+}
+
+TEST(GpuModule, TheEmulationIsOneAndIsAskedForByName) {
+  for (const char* id : {"emu", "emu:64"}) {
+    auto backend = gpu::open_backend(id, built());
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    EXPECT_NE((*backend)->name().find(id == std::string("emu") ? "wave 32" : "wave 64"), std::string_view::npos);
+    expect_golden(std::move(*backend));
+  }
+  for (const gpu::FoundDevice& device : gpu::find_devices(built()).devices) EXPECT_NE(device.module, "emu");
+}
+
+TEST(GpuModule, NoModuleAndNoDriverAreFactsUntilADeviceIsAskedFor) {
+  const testing::TempDir empty;
+  const gpu::Survey survey = gpu::find_devices({empty.path()});
+  EXPECT_TRUE(survey.devices.empty());
+  EXPECT_EQ(survey.absences.size(), 2u);
+  for (const char* id : {"gpu", "gpu:7", "emu", "emu:5", "tpu", "gpu:", "gpu:x"}) {
+    const auto backend = gpu::open_backend(id, {empty.path()});
+    ASSERT_FALSE(backend.ok()) << id;
+    EXPECT_EQ(backend.error().code, ErrorCode::device_unavailable);
+  }
+}
+
+TEST(GpuModule, AFileThatIsNoModuleIsRefused) {
+  const testing::TempDir folder;
+  folder.write("librocmforge-hip.so", "not a shared object");
+  const auto module = gpu::open_module("hip", {folder.path()});
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.error().code, ErrorCode::device_unavailable);
+}
+
+// LD_LIBRARY_PATH is set by ctest so that the stand-in is what the loader finds.
+TEST(GpuModule, TheHipModuleRunsAGoldenThroughTheStandIn) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::Survey survey = gpu::find_devices(built());
+  std::vector<gpu::FoundDevice> found;
+  for (const gpu::FoundDevice& device : survey.devices) {
+    if (device.module == "hip" && device.name.find("emulation") != std::string::npos) found.push_back(device);
+  }
+  ASSERT_EQ(found.size(), 5u) << (survey.absences.empty() ? "" : survey.absences[0]);
+  for (const gpu::FoundDevice& device : found) {
+    SCOPED_TRACE(device.name);
+    auto backend = gpu::open_backend(device.id, built());
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    expect_golden(std::move(*backend));
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -13,7 +13,7 @@ DEPS_CI := clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmar
 .PHONY: run test test-fast ci build deps deps-test deps-ci bench format clean
 
 run: build
-	$(BINARY) inspect $(MODEL)
+	$(BINARY) run $(MODEL) -p "Once upon a time" -n 120 --stats
 
 build: deps
 	@[ -f build/release/build.ninja ] || cmake --preset release -DRF_TESTS=OFF

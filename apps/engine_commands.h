@@ -67,6 +67,14 @@ struct BenchLoadCommand {
 };
 Result<void> bench_load(const BenchLoadCommand& options);
 
+struct PerplexityCommand {
+  EngineFlags engine;  // n_context is the length of a chunk; 0: 512
+  std::string file;
+  uint32_t n_chunks = 0;  // 0: all of the file
+  bool json = false;
+};
+Result<void> perplexity(const PerplexityCommand& options);
+
 struct DevicesCommand {
   bool json = false;
 };

@@ -194,6 +194,14 @@ void CommandLine::add_engine_commands() {
     load_app->add_option("--started-at", load->started_at_ns)->group("");  // how the measured process is called
   }
   {
+    auto [app, o] = add<PerplexityCommand>("perplexity", "How surprised a model is by a text", perplexity);
+    add_engine_flags(app, o->engine);
+    app->get_option("MODEL")->required();
+    app->add_option("FILE", o->file, "The text")->required();
+    app->add_option("--chunks", o->n_chunks, "Chunks to take (default: the whole text)");
+    app->add_flag("--json", o->json, "One JSON object");
+  }
+  {
     auto [app, o] = add<DevicesCommand>("devices", "What can run models here", devices);
     app->add_flag("--json", o->json, "One JSON object");
   }

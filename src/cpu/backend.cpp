@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "base/thread_pool.h"
 #include "cpu/elementwise.h"
 #include "cpu/isa/choose.h"
@@ -19,14 +21,13 @@ constexpr uint64_t kSlotAlignment = 64;
 // Work on fewer elements than this is done before another thread has woken.
 constexpr uint64_t kAloneElements = 16 << 10;
 
-uint64_t slot_bytes(const Slot& slot, const PassMemory& memory) {
+CheckedU64 slot_bytes(const Slot& slot, const PassMemory& memory) {
   const uint64_t n_rows = slot.rows == SlotRows::batch ? memory.max_rows : memory.max_outputs;
-  const uint64_t n_bytes = n_rows * slot.width * sizeof(float);
-  return (n_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  return (CheckedU64(n_rows) * slot.width * sizeof(float)).rounded_up(kSlotAlignment);
 }
 
-uint64_t all_slot_bytes(const PassMemory& memory) {
-  uint64_t total = 0;
+CheckedU64 all_slot_bytes(const PassMemory& memory) {
+  CheckedU64 total = 0u;
   for (const Slot& slot : memory.slots) total += slot_bytes(slot, memory);
   return total;
 }
@@ -41,7 +42,7 @@ uint32_t max_input_width(const PassMemory& memory) {
 }
 
 cpu::KvShape kv_shape(const PassMemory& memory) {
-  const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : memory.kv_width;
+  const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : std::max(memory.kv_width, 1u);
   return {memory.n_pages, memory.n_layers, memory.kv_width, head_size, memory.kv_type};
 }
 
@@ -61,21 +62,24 @@ CpuBackend::CpuBackend(const Options& options)
 uint64_t CpuBackend::pass_bytes(const PassMemory& memory) const {
   const uint64_t workspace =
       cpu::Multiplier::workspace_bytes(workers_.n_threads(), max_input_width(memory), memory.max_rows);
-  return all_slot_bytes(memory) + kv_shape(memory).total_bytes() + workspace;
+  const CheckedU64 total = all_slot_bytes(memory) + kv_shape(memory).total_bytes() + workspace;
+  return total.get().value_or(std::numeric_limits<uint64_t>::max());
 }
 
 Result<void> CpuBackend::reserve(const PassMemory& memory) {
   release();
-  const uint64_t needed = pass_bytes(memory);
   const uint64_t available = available_memory_();
-  if (needed > available) return cpu::Memory::allocate(needed, available, "context and workspace").error();
-  slot_memory_ = TRY(cpu::Memory::allocate(all_slot_bytes(memory), available, "workspace"));
+  // Whether it fits all together; what is allocated below are parts of it.
+  if (const uint64_t needed = pass_bytes(memory); needed > available) {
+    return cpu::Memory::allocate(needed, available, "context and workspace").error();
+  }
+  slot_memory_ = TRY(cpu::Memory::allocate(all_slot_bytes(memory).value(), available, "workspace"));
   const cpu::KvShape shape = kv_shape(memory);
   kv_ = cpu::KvCache(shape, TRY(cpu::Memory::allocate(shape.total_bytes(), available, "context")));
   uint64_t at = 0;
   for (const Slot& slot : memory.slots) {
     slots_.push_back({reinterpret_cast<float*>(slot_memory_.data() + at), slot.width, slot.rows});
-    at += slot_bytes(slot, memory);
+    at += slot_bytes(slot, memory).value();
   }
   multiplier_.reserve(max_input_width(memory), memory.max_rows);
   max_rows_ = memory.max_rows;

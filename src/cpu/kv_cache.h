@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "cpu/isa/kernels.h"
 #include "cpu/memory.h"
 #include "kv/page.h"
@@ -26,7 +28,10 @@ struct KvShape {
 
   uint64_t element_bytes() const { return type == KvType::f16 ? 2 : 4; }
   uint64_t plane_bytes() const { return uint64_t{kPageTokens} * width * element_bytes(); }  // keys of one layer
-  uint64_t total_bytes() const { return plane_bytes() * 2 * n_layers * n_pages; }
+  uint64_t total_bytes() const {  // more than any machine has when it does not fit 64 bits
+    const CheckedU64 total = CheckedU64(plane_bytes()) * 2 * n_layers * n_pages;
+    return total.get().value_or(std::numeric_limits<uint64_t>::max());
+  }
 };
 
 enum class KvPlane : uint8_t { keys, values };

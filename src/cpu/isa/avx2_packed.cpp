@@ -30,10 +30,13 @@ void matmul(const PackedUnits& units, const Tokens<QuantBlock>& tokens) {
   for (size_t u = 0; u < units.n_units; u++) {
     const char* unit = static_cast<const char*>(units.data) + u * unit_bytes;
     const size_t out_row = tokens.first_row + u * kPackedRows;
+    const auto multiply = [&]<int n>(size_t t) {
+      multiply_unit<Format, n>(unit, units.n_groups, tokens.in + t, tokens.out + t, out_row);
+    };
     size_t t = 0;
-    for (; t + 4 <= tokens.n; t += 4)
-      multiply_unit<Format, 4>(unit, units.n_groups, tokens.in + t, tokens.out + t, out_row);
-    for (; t < tokens.n; t++) multiply_unit<Format, 1>(unit, units.n_groups, tokens.in + t, tokens.out + t, out_row);
+    for (; t + 4 <= tokens.n; t += 4) multiply.template operator()<4>(t);
+    if (t + 2 <= tokens.n) multiply.template operator()<2>(t), t += 2;
+    if (t < tokens.n) multiply.template operator()<1>(t);
   }
 }
 

@@ -18,6 +18,9 @@ Overload(F...) -> Overload<F...>;
 }  // namespace
 
 Result<Value> Interpreter::evaluate(const Expr& expression) {
+  // Names and constants cost nothing of their own: what uses them is charged.
+  if (const auto* name = std::get_if<Name>(&expression.what)) return lookup(name->id);
+  if (const auto* constant = std::get_if<Constant>(&expression.what)) return evaluate_constant(constant->id);
   const Level level(*this);
   TRY(check_level());
   TRY(rt_.charge(1));
@@ -60,6 +63,7 @@ Result<Value> Interpreter::evaluate_constant(uint32_t id) {
 }
 
 Result<std::vector<Value>> Interpreter::evaluate_all(const std::vector<ExprPtr>& expressions) {
+  TRY(charge_operands(expressions.size()));
   std::vector<Value> values;
   values.reserve(expressions.size());
   for (const ExprPtr& expression : expressions) values.push_back(TRY(evaluate(*expression)));
@@ -67,6 +71,7 @@ Result<std::vector<Value>> Interpreter::evaluate_all(const std::vector<ExprPtr>&
 }
 
 Result<Value> Interpreter::evaluate_dict(const DictDisplay& display) {
+  TRY(charge_operands(display.items.size()));
   Dict dict;
   for (const auto& [key_expression, value_expression] : display.items) {
     Value key = TRY(evaluate(*key_expression));
@@ -91,6 +96,7 @@ Result<Value> Interpreter::evaluate_unary(const Unary& unary) {
 }
 
 Result<Value> Interpreter::evaluate_arithmetic(const Arithmetic& chain) {
+  TRY(charge_operands(chain.rest.size()));
   Value left = TRY(evaluate(*chain.first));
   for (const Arithmetic::Step& step : chain.rest) {
     const Value right = TRY(evaluate(*step.operand));
@@ -102,12 +108,14 @@ Result<Value> Interpreter::evaluate_arithmetic(const Arithmetic& chain) {
 }
 
 Result<Value> Interpreter::evaluate_concat(const Concat& concat) {
+  TRY(charge_operands(concat.parts.size()));
   Builder out(rt_);
   for (const ExprPtr& part : concat.parts) TRY(print_str(out, TRY(evaluate(*part))));
   return Value::string(out.take());
 }
 
 Result<Value> Interpreter::evaluate_logic(const Logic& logic) {
+  TRY(charge_operands(logic.operands.size()));
   Value value;
   for (const ExprPtr& operand : logic.operands) {
     value = TRY(evaluate(*operand));
@@ -117,6 +125,7 @@ Result<Value> Interpreter::evaluate_logic(const Logic& logic) {
 }
 
 Result<Value> Interpreter::evaluate_comparison(const Comparison& chain) {
+  TRY(charge_operands(chain.rest.size()));
   Value left = TRY(evaluate(*chain.first));
   for (const Comparison::Step& step : chain.rest) {
     Value right = TRY(evaluate(*step.operand));

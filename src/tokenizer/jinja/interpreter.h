@@ -103,6 +103,7 @@ class Interpreter {
   Result<void> write_text(const Value& value);  // what a filter or call block gives must be a string
 
   // evaluator.cpp: expressions
+  Result<void> charge_operands(size_t n) { return rt_.charge(n / 4); }
   Result<Value> evaluate(const Expr& expression);
   Result<Value> evaluate_node(const Expr& expression);
   Result<Value> evaluate_constant(uint32_t id);

@@ -1,8 +1,8 @@
 #pragma once
 // What every operation of a rendering shares: the budget it draws on, and the arguments of a call.
 //
-// Costs: one step per node evaluated, per value built and per comparison; one per 256 bytes of text and per 16
-// references copied. So the step limit bounds both time and memory.
+// Costs: one step per statement, operation and call, per four operands, per value built and per comparison; one per 256
+// bytes of text and per 16 references copied. So the step limit bounds both time and memory.
 
 #include <fmt/core.h>
 

@@ -124,6 +124,7 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 
 Result<void> Event::finish() const {
+  if (handle_ == nullptr) return {};
   return device_->check(device_->api().finish_event(device_->handle(), handle_), "waiting for an event");
 }
 
@@ -155,6 +156,7 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 
 Result<void> Stream::finish() const {
+  if (handle_ == nullptr) return {};
   return device_->check(device_->api().finish_stream(device_->handle(), handle_), "waiting for a stream");
 }
 

@@ -76,7 +76,7 @@ class Event {
   Event(Event&& other) noexcept { *this = std::move(other); }
   Event& operator=(Event&& other) noexcept;
 
-  Result<void> finish() const;  // waits on the host
+  Result<void> finish() const;  // waits on the host; an empty one has nothing to wait for
   GpuEvent* handle() const { return handle_; }
 
  private:
@@ -107,7 +107,7 @@ class Stream {
   Stream(Stream&& other) noexcept { *this = std::move(other); }
   Stream& operator=(Stream&& other) noexcept;
 
-  Result<void> finish() const;  // waits on the host
+  Result<void> finish() const;  // waits on the host; an empty one has nothing to wait for
   Result<void> record(const Event& event) const;
   Result<void> wait(const Event& event) const;
   Result<void> copy(void* to, const void* from, size_t n_bytes, CopyKind kind) const;

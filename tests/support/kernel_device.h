@@ -43,6 +43,7 @@ class OnDevice {
         pinned_(Memory::allocate(device, Memory::Kind::pinned, n_bytes()).value()),
         stream_(Stream::make(device).value()) {}
   OnDevice(const Device& device, std::span<const T> values) : OnDevice(device, values.size()) {
+    if (values.empty()) return;
     std::memcpy(pinned_.data(), values.data(), values.size_bytes());
     stream_.copy(memory_.data(), pinned_.data(), n_bytes(), CopyKind::to_device).value();
     stream_.finish().value();

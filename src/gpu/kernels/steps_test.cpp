@@ -126,7 +126,8 @@ TEST_P(Steps, RoutesToTheLargest) {
       std::iota(ids.begin(), ids.end(), 0u);
       const float* row = logits.data() + r * kExperts;
       const auto value = [&](uint32_t id) { return std::isnan(row[id]) ? -INFINITY : row[id]; };
-      std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return value(a) > value(b); });
+      std::sort(ids.begin(), ids.end(),
+                [&](uint32_t a, uint32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
       double total = 0;
       for (uint32_t j = 0; j < (normalise ? kUsed : kExperts); j++)
         total += std::exp(double{row[ids[j]]} - row[ids[0]]);
@@ -151,7 +152,8 @@ TEST_P(Steps, CandidatesAreTheLargestInOrder) {
       const float* row = logits.data() + r * width;
       std::vector<uint32_t> ids(width);
       std::iota(ids.begin(), ids.end(), 0u);
-      std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return row[a] > row[b]; });
+      std::sort(ids.begin(), ids.end(),
+                [&](uint32_t a, uint32_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
       const RowCandidates& got = all[r];
       for (size_t i = 0; i < kCandidates; i++) {
         const uint32_t id = ids[std::min<size_t>(i, width - 1)];
@@ -175,7 +177,6 @@ class Attention : public KernelTest {
     const uint32_t width = n_kv_heads * head_size;
     const std::vector<uint32_t> sequence_length = {131, 65};
     const auto n_rows = static_cast<uint32_t>(positions.size());
-    std::vector<T> cache(5 * 2 * kPagePositions * width, T{});
     std::vector<std::vector<float>> keys, values;  // by sequence
     for (size_t s = 0; s < 2; s++) {
       keys.push_back(noise(sequence_length[s] * width));
@@ -183,23 +184,20 @@ class Attention : public KernelTest {
     }
     const auto on_pages = put(pages);
     const auto on_first = put(first_page);
-    OnDevice<T> on_cache(*device_, cache.size());
-    // Stored one position at a time, as decoding does.
-    for (size_t s = 0; s < 2; s++) {
-      for (uint32_t p = 0; p < sequence_length[s]; p++) {
-        const auto row = [&](const std::vector<float>& all) {
-          return std::vector<float>(all.begin() + p * width, all.begin() + (p + 1) * width);
-        };
-        const auto k = put(row(keys[s])), v = put(row(values[s]));
-        const auto at = put(std::vector<uint32_t>{p});
-        const auto first = put(std::vector<uint32_t>{s == 0 ? 0u : 3u});
-        run("attend", std::string("store_kv_") + type, store_kv_grid(1, width), kStoreKvThreads,
-            StoreKvArgs{on_cache.data(),
-                        k.data(),
-                        v.data(),
-                        {nullptr, at.data(), first.data(), on_pages.data(), nullptr},
-                        width});
-      }
+    const OnDevice<T> on_cache(*device_, size_t{5} * 2 * kPagePositions * width);
+    for (uint32_t s = 0; s < 2; s++) {
+      const uint32_t n = sequence_length[s];
+      std::vector<uint32_t> all(n);
+      std::iota(all.begin(), all.end(), 0u);
+      const auto k = put(keys[s]), v = put(values[s]);
+      const auto at = put(all);
+      const auto first = put(std::vector<uint32_t>(n, s == 0 ? 0u : 3u));
+      run("attend", std::string("store_kv_") + type, store_kv_grid(n, width), kStoreKvThreads,
+          StoreKvArgs{on_cache.data(),
+                      k.data(),
+                      v.data(),
+                      {nullptr, at.data(), first.data(), on_pages.data(), nullptr},
+                      width});
     }
     const auto q = noise(n_rows * n_heads * head_size);
     const auto on_q = put(q);

@@ -267,7 +267,7 @@ struct Packed<formats::Q6K> {
   struct Raw {
     Word4 ql, qh;
     float d;
-    int8_t scales[2];
+    int scales[2];
   };
   RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return u / 4 * 8 + 2 * (u % 4 / 2 + 2 * g) + u % 2; }
   RF_DEVICE static UnitGroup find(uint64_t n) {
@@ -285,7 +285,7 @@ struct Packed<formats::Q6K> {
     Word4 levels = nibbles(raw.ql, g);
     const uint32_t run = static_cast<uint32_t>(u % 4 / 2) + 2 * g;
     for (int i = 0; i < 4; i++) levels.v[i] |= (raw.qh.v[i] >> 2 * run & 0x03030303u) << 4;
-    return {levels, raw.d * static_cast<float>(raw.scales[g]), 0.0f};
+    return {levels, raw.d * static_cast<float>(g == 0 ? raw.scales[0] : raw.scales[1]), 0.0f};
   }
 };
 
@@ -307,16 +307,16 @@ struct Packed<formats::Q2K> : KRuns {
   struct Raw {
     Word4 qs;
     float d, dmin;
-    uint8_t scales[4];
+    uint32_t scales;  // a byte for each group
   };
   RF_DEVICE static Raw load(const Planes& w, uint64_t u) {
-    Raw out{load16(w.at[0] + 16 * u), half_at(w.at[2] + u / 4 * 4), half_at(w.at[2] + u / 4 * 4 + 2), {}};
-    for (uint32_t g = 0; g < 4; g++) out.scales[g] = w.at[1][place(u, g)];
+    Raw out{load16(w.at[0] + 16 * u), half_at(w.at[2] + u / 4 * 4), half_at(w.at[2] + u / 4 * 4 + 2), 0};
+    for (uint32_t g = 0; g < 4; g++) out.scales |= static_cast<uint32_t>(w.at[1][place(u, g)]) << 8 * g;
     return out;
   }
   RF_DEVICE static Group group(const Raw& raw, uint64_t, uint32_t g) {
-    return {two_bits(raw.qs, g), raw.d * static_cast<float>(raw.scales[g] & 0xF),
-            raw.dmin * static_cast<float>(raw.scales[g] >> 4)};
+    return {two_bits(raw.qs, g), raw.d * static_cast<float>(raw.scales >> 8 * g & 0xFu),
+            raw.dmin * static_cast<float>(raw.scales >> (8 * g + 4) & 0xFu)};
   }
 };
 

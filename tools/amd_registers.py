@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Registers, spills and occupancy of the AMD kernels, from the compiler: what can be known of them without a card.
+
+  tools/amd_registers.py [--targets gfx90a,gfx1100] [--files matvec,matmul,attend] [--all]
+
+Prints one line per kernel and target (with --all; else the worst per file), and exits 1 when a hot kernel keeps
+registers in memory.
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Products of few and of many rows, and attention. Formats without kernels of their own decode into a local array.
+HOT = re.compile(r"^(matvec_(q4_0|q4_1|q5_0|q5_1|q8_0|q[2-6]_k|iq4_nl|iq4_xs|mxfp4|f16|bf16|f32)_[18]|matmul_\w+|attend_\w+)$")
+FIELD = re.compile(r"remark:\s+([A-Za-z ]+?)(?: \[[^\]]*\])?: (\S+) \[-Rpass-analysis")
+
+
+def measure(clang, file, target):
+    """Each kernel of a file: {name: {"VGPRs": n, ...}}."""
+    command = [clang, "-x", "hip", "--offload-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib",
+               "-std=c++20", "-O3", f"-I{ROOT / 'src'}", "-S", "-Rpass-analysis=kernel-resource-usage",
+               str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", "/dev/null"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    kernels, current = {}, None
+    for name, value in FIELD.findall(done.stderr):
+        if name == "Function Name":
+            current = kernels.setdefault(value, {})
+        elif current is not None and value.isdigit():
+            current[name] = int(value)
+    return kernels
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--targets", default="gfx90a,gfx1100")
+    parser.add_argument("--files", default="matvec,matvec_float,matmul,matmul_f32,attend")
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+    clang = shutil.which("amdclang++") or shutil.which("clang++-19")
+    if clang is None:
+        print("no clang for AMD targets")
+        return 0
+    jobs = [(file, target) for file in options.files.split(",") for target in options.targets.split(",")]
+    spilling = 0
+    print(f"{'kernel':28} {'target':8} {'VGPRs':>5} {'AGPRs':>5} {'spilled':>7} {'scratch':>7} {'LDS':>6} {'occupancy':>9}")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for (file, target), kernels in zip(jobs, pool.map(lambda job: measure(clang, *job), jobs)):
+            rows = sorted(kernels.items(), key=lambda k: (k[1]["Occupancy"], -k[1]["VGPRs"]))
+            for name, of in rows if options.all else rows[:1]:
+                print(f"{name:28} {target:8} {of['VGPRs']:5} {of.get('AGPRs', 0):5} {of['VGPRs Spill']:7} {of['ScratchSize']:7} "
+                      f"{of['LDS Size']:6} {of['Occupancy']:9}")
+            for name, of in rows:
+                if HOT.match(name) and (of["VGPRs Spill"] or of["ScratchSize"]):
+                    print(f"{name} on {target}: {of['VGPRs Spill']} registers spilled, {of['ScratchSize']} bytes of scratch")
+                    spilling += 1
+    return 1 if spilling else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -62,7 +62,10 @@ class CommandLine {
   Command<Options> add(const char* name, const char* summary, Result<void> (*call)(const Options&)) {
     auto options = std::make_shared<Options>();
     CLI::App* app = app_.add_subcommand(name, summary);
-    app->callback([this, call, options] { chosen_ = [call, options] { return call(*options); }; });
+    // CLI11 calls a command back after its subcommand, which has then been chosen (`bench load`).
+    app->callback([this, call, options] {
+      if (!chosen_) chosen_ = [call, options] { return call(*options); };
+    });
     return {app, options};
   }
 

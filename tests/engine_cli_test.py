@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""The commands that run a model, from outside. Usage: engine_cli_test.py BINARY [--sanitized]"""
+import json
+import math
+import os
+import pathlib
+import sys
+import unittest
+
+import cli_test
+from cli_test import BAD_USAGE, FAILED, GOOD, CliTest, run
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STORY = ROOT / "models" / "story-q4_k_m.gguf"
+TINY = ROOT / "tests" / "data" / "logits" / "llama@384-64-128-2-1-32-2.gguf"
+
+
+class Run(CliTest):
+    def test_writes_a_story_with_the_bundled_model(self):
+        text = self.good("run", "-p", "Once upon a time", "-n", 40, "--temp", 0)
+        self.assertGreater(len(text.split()), 10)
+        self.assertEqual(text, self.good("run", STORY, "-p", "Once upon a time", "-n", 40, "--temp", 0))
+
+    def test_lazy_and_eager_and_any_threads_write_the_same(self):
+        texts = {self.good("run", "-n", 30, "--temp", 0, *flags)
+                 for flags in ((), ("--load", "eager"), ("-t", 1), ("--load", "eager", "-t", 3), ("--seed", 9))}
+        self.assertEqual(len(texts), 1)
+
+    def test_a_seed_repeats_and_another_differs(self):
+        def say(seed):
+            return self.good("run", "-n", 30, "--temp", 1.2, "--seed", seed)
+        self.assertEqual(say(1), say(1))
+        self.assertNotEqual(say(1), say(2))
+
+    def test_json(self):
+        report = json.loads(self.good("run", "-n", 12, "--temp", 0, "--ignore-eos", "--json"))
+        self.assertEqual((len(report["tokens"]), report["finish_reason"]), (12, "length"))
+        self.assertGreater(report["loaded_bytes"], 11_000_000)
+
+    def test_a_stop_string_ends_the_text_before_it(self):
+        whole = self.good("run", "-n", 40, "--temp", 0)
+        stop = whole.split()[6]
+        report = json.loads(self.good("run", "-n", 40, "--temp", 0, "--stop", stop, "--json"))
+        self.assertEqual(report["finish_reason"], "stop")
+        self.assertNotIn(stop, report["text"])
+        self.assertTrue(whole.startswith(report["text"]))
+
+    def test_a_prompt_from_a_file_or_a_pipe(self):
+        (self.path / "p").write_text("The old man")
+        expected = self.good("run", "-p", "The old man", "-n", 10, "--temp", 0)
+        self.assertEqual(expected, self.good("run", "-f", self.path / "p", "-n", 10, "--temp", 0))
+        self.assertEqual(expected, self.good("run", "-f", "-", "-n", 10, "--temp", 0, input=b"The old man"))
+
+    def test_what_cannot_be_is_said(self):
+        self.bad(FAILED, "run", "-p", "word " * 3000, says="does not fit the context of 1024")
+        self.bad(FAILED, "run", "-c", 4096, says="trained for 1024")
+        self.bad(FAILED, "run", "--device", "gpu", says="device 'gpu' is not available")
+        self.bad(FAILED, "run", "--temp", "nan", says="temperature")
+        self.bad(FAILED, "run", "--top-p", 1.5, says="top_p")
+        self.bad(BAD_USAGE, "run", "--load", "later", says="--load")
+
+    def test_statistics_go_to_stderr(self):
+        done = run("run", "-n", 5, "--stats")
+        self.assertEqual(done.returncode, GOOD)
+        self.assertIn(b"tok/s", done.stderr)
+
+
+class Check(CliTest):
+    def test_logits_equal_the_reference(self):
+        lines = (TINY.with_suffix(".txt")).read_text().splitlines()
+        tokens = lines[0].split()[1:]
+        reference = [line.split()[1:] for line in lines if line.startswith("logits")]
+        positions = ",".join(row[0] for row in reference)
+        report = json.loads(self.good("logits", TINY, "--tokens", ",".join(tokens), "--positions", positions,
+                                      "--kv", "f32", "--json"))
+        self.assertEqual([str(p["position"]) for p in report["positions"]], [row[0] for row in reference])
+        for ours, row in zip(report["positions"], reference):
+            theirs = [float(x) for x in row[1:]]
+            error = sum((a - b) ** 2 for a, b in zip(ours["logits"], theirs)) / sum(b * b for b in theirs)
+            self.assertLess(error, 1e-8)
+
+    def test_logits_refuse_what_is_not_there(self):
+        self.bad(FAILED, "logits", TINY, "--tokens", "1,384", says="token 384 is outside the vocabulary")
+        self.bad(FAILED, "logits", TINY, "--tokens", "1,-1", says="token -1")
+        self.bad(FAILED, "logits", TINY, "--tokens", "1", "--positions", 1, says="position 1")
+        self.bad(BAD_USAGE, "logits", TINY, says="--tokens")
+
+    def test_plan_shows_steps_and_memory(self):
+        text = self.good("plan", STORY)
+        for words in ("embed token_embd.weight", "layer 5", "attend q over cache 5", "memory: weights 11.8 MiB"):
+            self.assertIn(words, text)
+
+    def test_a_70b_plan_reads_nothing(self):
+        self.good("synth", "llama-70b", "Q4_K_M", self.path / "big.gguf", "--sparse")
+        self.assertIn("layer 79", self.good("plan", self.path / "big.gguf"))
+
+    def test_perplexity_of_the_bundled_model(self):
+        held_out = ROOT / "tests" / "data" / "held-out.txt"
+        value = float(self.good("perplexity", STORY, held_out, "--chunks", 2).strip())
+        self.assertTrue(5 < value < 60, value)
+        report = json.loads(self.good("perplexity", STORY, held_out, "--chunks", 2, "--json"))
+        self.assertTrue(math.isclose(report["perplexity"], value, abs_tol=1e-3))
+        self.assertEqual(report["n_predictions"], 2 * 255)
+        (self.path / "short").write_text("Too short.")
+        self.bad(FAILED, "perplexity", STORY, self.path / "short", says="less than one chunk")
+
+
+class Measure(CliTest):
+    def test_bench(self):
+        report = json.loads(self.good("bench", TINY, "-p", 16, "-n", 8, "-b", "1,2", "-r", 1, "--json"))
+        self.assertEqual([r["n_tokens"] for r in report["prefill"]], [16])
+        self.assertGreater(report["decode"][0]["tokens_per_second"], 0)
+        self.assertEqual(report["batched"][0]["n_sequences"], 2)
+
+    def test_bench_load(self):
+        report = json.loads(self.good("bench", "load", STORY, "-r", 1, "--json"))
+        for kind in ("warm", "cold"):
+            start = report[kind]
+            self.assertTrue(0 < start["open_seconds"] < start["plan_seconds"] < start["first_token_seconds"], start)
+            self.assertGreater(start["read_bytes"], 11_000_000)
+
+    def test_devices(self):
+        self.assertIn("cpu", self.good("devices"))
+        self.assertEqual(json.loads(self.good("devices", "--json"))["devices"][0]["id"], "cpu")
+
+
+if __name__ == "__main__":
+    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    if "--sanitized" in sys.argv:
+        sys.argv.remove("--sanitized")
+        cli_test.SANITIZED = True
+    unittest.main()

@@ -80,7 +80,7 @@ struct DevicesCommand {
 };
 Result<void> devices(const DevicesCommand& options);
 
-// Opens the model the flags name. invalid_argument for a device that is not there.
+// Opens the model the flags name. device_unavailable for a device that is not there.
 Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags);
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1);
 

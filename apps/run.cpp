@@ -54,11 +54,8 @@ std::string to_json(const Generated& g, const std::string& text, const LoadingSt
 }  // namespace
 
 Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags) {
-  if (flags.device != "auto" && flags.device != "cpu") {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("device '{}' is not available; there are: cpu (see rocmforge devices)", flags.device)};
-  }
-  return Model::open(TRY(find_model(flags.model)), {.n_threads = flags.n_threads, .n_context = flags.n_context});
+  return Model::open(TRY(find_model(flags.model)),
+                     {.device = flags.device, .n_threads = flags.n_threads, .n_context = flags.n_context});
 }
 
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {

@@ -74,6 +74,26 @@ tidy() {
   echo "clang-tidy: $n_done of ${#files[@]} changed files"
 }
 
+# The modules of both vendors, as far as their compilers are here. Two AMD targets stand for the eight unless what they
+# are compiled from has changed; hot kernels must not spill registers.
+gpu_modules() {
+  local targets="gfx90a;gfx1100" module
+  if changed_sources | grep -qE '^src/(gpu|tensor)/'; then
+    targets="gfx90a;gfx942;gfx1030;gfx1100;gfx1101;gfx1151;gfx1200;gfx1201"
+  fi
+  cmake --preset release -DRF_HIP_TARGETS="$targets" >/dev/null
+  for module in hip cuda; do
+    if ninja -C build/release -t query "$module" >/dev/null 2>&1; then
+      cmake --build --preset release -j "$jobs" --target "$module"
+    else
+      echo "no compiler for the $module module here"
+    fi
+  done
+  ctest --test-dir build/release --output-on-failure -R '^GpuModule'
+  tools/amd_registers.py
+}
+
+stage "GPU modules" 420 gpu_modules
 stage "tests under address and undefined sanitizers" 900 address_and_undefined
 stage "tests under thread sanitizer" 480 threads
 stage "fuzzers, $fuzz_seconds s each" 240 fuzzers

@@ -19,8 +19,9 @@ namespace rocmforge {
 enum class LoadMode : uint8_t { lazy, eager };
 
 struct ModelOptions {
-  size_t n_threads = 0;    // that compute and that read; 0: one per core
-  uint32_t n_context = 0;  // tokens of the longest sequence; 0: the model's, at most kDefaultContext
+  std::string device = "auto";  // auto, cpu, or what gpu/module.h opens: gpu, gpu:N, emu, emu:64
+  size_t n_threads = 0;         // that compute and that read; 0: one per core
+  uint32_t n_context = 0;       // tokens of the longest sequence; 0: the model's, at most kDefaultContext
   const FileCalls* calls = nullptr;
 };
 

@@ -108,7 +108,8 @@ std::optional<uint8_t> byte_named(std::string_view text) {
   return static_cast<uint8_t>(byte);
 }
 
-// Finds the byte tokens, by type; where byte fallback needs them and no token has the type, by name.
+// Finds the byte tokens by their type and, where unknown characters fall back to bytes, the others by name: "<0x41>",
+// or else the byte itself.
 Result<void> find_byte_tokens(Vocabulary& v) {
   v.byte_tokens.fill(-1);
   for (size_t i = 0; i < v.size(); i++) {
@@ -120,16 +121,20 @@ Result<void> find_byte_tokens(Vocabulary& v) {
     token = static_cast<int32_t>(i);
   }
   const bool has_fallback = v.kind == Kind::spm || (v.kind == Kind::bpe && !v.rules->byte_level);
-  for (int byte = 0; has_fallback && byte < 256; byte++) {
+  if (!has_fallback) return {};
+  const auto find_text = [&](std::string_view text) -> std::optional<TokenId> {
+    const auto id = v.find(text);
+    return id && v.is_text(id->value) ? id : std::nullopt;
+  };
+  for (int byte = 0; byte < 256; byte++) {
+    const char raw = static_cast<char>(byte);
     if (v.byte_tokens[byte] >= 0) continue;
-    auto id = v.find(fmt::format("<0x{:02X}>", byte));
-    if (id) {
+    if (const auto id = find_text(fmt::format("<0x{:02X}>", byte))) {
+      v.byte_tokens[byte] = id->value;
       v.types[static_cast<size_t>(id->value)] = TokenType::byte;
-    } else {
-      const char raw = static_cast<char>(byte);
-      id = v.find({&raw, 1});
+    } else if (const auto alone = find_text({&raw, 1})) {
+      v.byte_tokens[byte] = alone->value;
     }
-    if (id) v.byte_tokens[byte] = id->value;
   }
   return {};
 }

@@ -136,6 +136,13 @@ TEST(Vocabulary, RefusesByteTokensThatNameNoByte) {
   EXPECT_EQ(v.byte_tokens[0x0D], -1);
 }
 
+// A fuzzer's find: a control token of one character was the fallback for its byte, so that text could write it.
+TEST(Vocabulary, TakesNoControlTokenForAByte) {
+  const Vocabulary v = loaded(VocabularyBuilder().add(">", 3).add("<0x41>", 3).finish("llama"));
+  EXPECT_EQ(v.byte_tokens['>'], -1);
+  EXPECT_EQ(v.byte_tokens['A'], -1);
+}
+
 // V7: merges that name no token, or are not two.
 TEST(Vocabulary, RefusesMergesThatAreNotTwoTokensAndTheirSum) {
   const auto with_merge = [](const std::string& merge) {

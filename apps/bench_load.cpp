@@ -57,8 +57,8 @@ Result<Start> start_process(const BenchLoadCommand& options, const std::string& 
   std::vector<std::string> words = {"rocmforge",    "bench",
                                     "load",         model,
                                     "--started-at", std::to_string(started),
-                                    "-t",           std::to_string(options.engine.n_threads),
                                     "--load",       options.engine.load == LoadMode::eager ? "eager" : "lazy"};
+  if (options.engine.n_threads != 0) words.insert(words.end(), {"-t", std::to_string(options.engine.n_threads)});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -3,20 +3,19 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <limits>
 
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/log.h"
-#include "tokenizer/byte_level.h"
+#include "base/utf8.h"
 #include "tokenizer/special_tokens.h"
 
 namespace rocmforge::tokenizer {
 namespace {
 
-// The largest vocabularies in use have 262,144 tokens and 3 MiB of text.
-constexpr uint64_t kMaxTokens = 8u << 20;
-constexpr uint64_t kMaxMerges = 16u << 20;
+// The largest vocabularies in use have 262,144 tokens, 3 MiB of text and 515,000 merges.
+constexpr uint64_t kMaxTokens = 4u << 20;
+constexpr uint64_t kMaxMerges = 4u << 20;
 constexpr uint64_t kMaxTextBytes = 64u << 20;
 // Texts searched for at every place of an input; real ones are below 100 bytes.
 constexpr size_t kMaxSpecialBytes = 1024;
@@ -32,6 +31,16 @@ Error bad_key(std::string_view key, fmt::format_string<Args...> format, Args&&..
           fmt::format("tokenizer: key '{}': {}", key, fmt::format(format, std::forward<Args>(args)...))};
 }
 
+Error too_many(std::string_view key, uint64_t n, std::string_view what, uint64_t allowed) {
+  return {ErrorCode::limit_exceeded, fmt::format("tokenizer: key '{}': {} {}, {} are allowed", key, n, what, allowed)};
+}
+
+// A token's text as a message can carry it.
+std::string quoted(std::string_view text) {
+  constexpr size_t kMost = 60;
+  return fmt::format("'{}{}'", to_valid_utf8(text.substr(0, kMost)), text.size() > kMost ? "..." : "");
+}
+
 // The elements of an array of exactly this type, one per token.
 template <class T>
 Result<std::vector<T>> per_token(const gguf::Value& value, std::string_view key, gguf::ValueType type,
@@ -39,8 +48,8 @@ Result<std::vector<T>> per_token(const gguf::Value& value, std::string_view key,
   if (value.type() != gguf::ValueType::array || value.element_type() != type) {
     return bad_key(key, "is no array of {}", gguf::value_type_name(type));
   }
-  if (value.n_elements() != n_tokens)
-    return bad_key(key, "has {} elements for {} tokens", value.n_elements(), n_tokens);
+  const uint64_t n = value.n_elements();
+  if (n != n_tokens) return bad_key(key, "has {} elements for {} tokens", n, n_tokens);
   std::vector<T> out(n_tokens);
   for (size_t i = 0; i < n_tokens; i++) out[i] = load_le<T>(value.bytes().data() + i * sizeof(T));
   return out;
@@ -49,20 +58,14 @@ Result<std::vector<T>> per_token(const gguf::Value& value, std::string_view key,
 Result<TextTable> load_tokens(const gguf::Metadata& metadata) {
   const gguf::StringArrayView texts = TRY(metadata.strings(kTokensKey));
   if (texts.size() == 0) return bad_key(kTokensKey, "is empty");
-  if (texts.size() > kMaxTokens) {
-    return Error{ErrorCode::limit_exceeded,
-                 fmt::format("tokenizer: key '{}': {} tokens, {} are allowed", kTokensKey, texts.size(), kMaxTokens)};
-  }
+  if (texts.size() > kMaxTokens) return too_many(kTokensKey, texts.size(), "tokens", kMaxTokens);
   CheckedU64 n_bytes = 0;
   for (const std::string_view text : texts) n_bytes += text.size();
-  if (!n_bytes.fits(kMaxTextBytes)) {
-    return Error{ErrorCode::limit_exceeded,
-                 fmt::format("tokenizer: key '{}': more than {} bytes of text", kTokensKey, kMaxTextBytes)};
-  }
+  if (!n_bytes.fits(kMaxTextBytes)) return too_many(kTokensKey, *n_bytes.get(), "bytes of text", kMaxTextBytes);
   TextTable tokens(texts.size(), n_bytes.value());
   for (const std::string_view text : texts) {
     if (const auto twin = tokens.add(text)) {
-      return bad_key(kTokensKey, "tokens {} and {} are both '{}'", *twin, tokens.size() - 1, text);
+      return bad_key(kTokensKey, "tokens {} and {} are both {}", *twin, tokens.size() - 1, quoted(text));
     }
   }
   return tokens;
@@ -115,7 +118,7 @@ Result<void> find_byte_tokens(Vocabulary& v) {
   for (size_t i = 0; i < v.size(); i++) {
     if (v.types[i] != TokenType::byte) continue;
     const auto byte = byte_named(v.tokens[i]);
-    if (!byte) return bad_key(kTokensKey, "byte token {} is '{}', not '<0x00>' to '<0xFF>'", i, v.tokens[i]);
+    if (!byte) return bad_key(kTokensKey, "byte token {} is {}, not '<0x00>' to '<0xFF>'", i, quoted(v.tokens[i]));
     int32_t& token = v.byte_tokens[*byte];
     if (token >= 0) return bad_key(kTokensKey, "tokens {} and {} are both byte {:#04x}", token, i, *byte);
     token = static_cast<int32_t>(i);
@@ -198,32 +201,29 @@ const PreTokenizerRules& rules_named(std::string_view name) {
     return *find_pre_tokenizer("gpt-2");
   }
   if (const PreTokenizerRules* rules = find_pre_tokenizer(name)) return *rules;
-  log(LogLevel::warn, "tokenizer: key 'tokenizer.ggml.pre': '{}' is not known; using the rules of 'llama-bpe'", name);
+  log(LogLevel::warn, "tokenizer: key 'tokenizer.ggml.pre': {} is not known; using the rules of 'llama-bpe'",
+      quoted(name));
   return *find_pre_tokenizer("llama-bpe");
 }
 
 Result<std::vector<Merge>> load_merges(const Vocabulary& v, const gguf::Metadata& metadata) {
   const gguf::StringArrayView texts = TRY(metadata.strings(kMergesKey));
-  if (texts.size() > kMaxMerges) {
-    return Error{ErrorCode::limit_exceeded,
-                 fmt::format("tokenizer: key '{}': {} merges, {} are allowed", kMergesKey, texts.size(), kMaxMerges)};
-  }
+  if (texts.size() > kMaxMerges) return too_many(kMergesKey, texts.size(), "merges", kMaxMerges);
   std::vector<Merge> merges;
   merges.reserve(texts.size());
   std::string result;
   for (const std::string_view text : texts) {
     const size_t space = text.find(' ', 1);  // the left token may be a space, or begin with one
     if (space == text.npos || space + 1 == text.size()) {
-      return bad_key(kMergesKey, "merge {} '{}' is not two tokens", merges.size(), text);
+      return bad_key(kMergesKey, "merge {} {} is not two tokens", merges.size(), quoted(text));
     }
     const std::string_view left_text = text.substr(0, space), right_text = text.substr(space + 1);
     result.assign(left_text).append(right_text);
     const auto left = v.tokens.find(left_text), right = v.tokens.find(right_text), joined = v.tokens.find(result);
     if (!left || !right || !joined) {
-      return bad_key(kMergesKey, "merge {} '{}' names '{}', which is no token", merges.size(), text,
-                     !left    ? left_text
-                     : !right ? right_text
-                              : std::string_view(result));
+      const std::string_view absent = !left ? left_text : !right ? right_text : std::string_view(result);
+      return bad_key(kMergesKey, "merge {} {} names {}, which is no token", merges.size(), quoted(text),
+                     quoted(absent));
     }
     merges.push_back({static_cast<int32_t>(*left), static_cast<int32_t>(*right), static_cast<int32_t>(*joined)});
   }
@@ -234,11 +234,10 @@ Result<Kind> kind_named(std::string_view model) {
   if (model == "llama") return Kind::spm;
   if (model == "bert") return Kind::wpm;
   if (model == "gpt2" || model == "gemma4" || model == "whitespace") return Kind::bpe;
-  return Error{
-      ErrorCode::tokenizer_kind,
-      fmt::format("tokenizer: key 'tokenizer.ggml.model': the kind '{}' is not supported; llama (SPM), gpt2 and "
-                  "gemma4 (BPE), whitespace (BPE) and bert (WPM) are",
-                  model)};
+  return Error{ErrorCode::tokenizer_kind,
+               fmt::format("tokenizer: key 'tokenizer.ggml.model': the kind {} is not supported; llama (SPM), gpt2 and "
+                           "gemma4 (BPE), whitespace (BPE) and bert (WPM) are",
+                           quoted(model))};
 }
 
 Result<void> check_special_texts(const Vocabulary& v) {

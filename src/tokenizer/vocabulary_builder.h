@@ -31,6 +31,14 @@ class MetadataBuilder {
     for (const std::string& text : texts) bytes += raw(static_cast<uint64_t>(text.size())) + text;
     return put_array(key, gguf::ValueType::string, texts.size(), bytes);
   }
+  // The same text n times.
+  MetadataBuilder& set_copies(std::string_view key, std::string_view text, uint64_t n) {
+    const std::string item = raw(static_cast<uint64_t>(text.size())) + std::string(text);
+    std::string bytes;
+    bytes.reserve(n * item.size());
+    for (uint64_t i = 0; i < n; i++) bytes += item;
+    return put_array(key, gguf::ValueType::string, n, bytes);
+  }
   MetadataBuilder& set_floats(std::string_view key, const std::vector<float>& values) {
     return put_array(key, gguf::ValueType::f32, values.size(), raw_all(values));
   }

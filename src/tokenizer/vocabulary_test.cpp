@@ -167,6 +167,11 @@ TEST(Vocabulary, RefusesMoreThanItsLimits) {
   loaded(small_spm().add(std::string(1024, 'x'), 3).add(std::string(100'000, 'y')).finish("llama"));
   expect_refused(VocabularyBuilder().add(std::string((64u << 20) + 1, 'x')).finish("llama"), ErrorCode::limit_exceeded,
                  "bytes of text");
+  constexpr uint64_t kTooMany = (4u << 20) + 1;
+  expect_refused(small_bpe().finish("gpt2").set_copies("tokenizer.ggml.merges", "h e", kTooMany),
+                 ErrorCode::limit_exceeded, "merges");
+  expect_refused(small_bpe().finish("gpt2").set_copies("tokenizer.ggml.tokens", "", kTooMany),
+                 ErrorCode::limit_exceeded, "tokens");
 }
 
 TEST(Vocabulary, WarnsOfPreTokenizersItDoesNotKnow) {

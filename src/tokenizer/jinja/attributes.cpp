@@ -22,7 +22,7 @@ Result<Value> dict_get(Runtime& rt, const Value& self, const Args& args) {
 template <DictViewObject::Part kPart>
 Result<Value> dict_view(Runtime&, const Value& self, const Args& args) {
   TRY(expect_no_args(args, "this method"));
-  return Value::of(new DictViewObject(kPart, self));
+  return make<DictViewObject>(kPart, self);
 }
 
 // A copy of what cannot change is the thing itself.
@@ -92,7 +92,7 @@ constexpr std::string_view kForbiddenInLists[] = {"append", "clear", "pop",    "
                                                   "insert", "sort",  "extend", "remove"};
 
 Value unsafe_attribute(const Value& value, std::string_view name) {
-  return Value::of(new UndefinedObject(UndefinedObject::Why::unsafe_attribute, type_name(value), std::string(name)));
+  return make<UndefinedObject>(UndefinedObject::Why::unsafe_attribute, type_name(value), std::string(name));
 }
 
 std::optional<Value> macro_property(const Macro& macro, std::string_view name) {
@@ -169,7 +169,7 @@ Result<std::optional<Value>> find_attribute(Runtime&, const Value& value, std::s
     return std::optional(cycler->items[cycler->at]);
   }
   if (const Callable method = find_method(value, name)) {
-    return std::optional(Value::of(new FunctionObject("method", method, value)));
+    return std::optional(make<FunctionObject>("method", method, value));
   }
   return std::optional<Value>();
 }

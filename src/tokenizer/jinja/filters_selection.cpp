@@ -74,10 +74,13 @@ template <Producer kProducer>
 Result<Value> lazily(Runtime& rt, const Value& self, const Args& args) {
   std::vector<Value> out;
   auto done = kProducer(rt, self, args, out);
-  if (!done.ok() && done.error().code != ErrorCode::template_runtime) return done;
-  auto* iterator = new IteratorObject("generator", std::move(out));
-  if (!done.ok()) iterator->then = std::move(done).error();
-  return Value::of(iterator);
+  Value iterator = make<IteratorObject>("generator", std::move(out));
+  if (!done.ok()) {
+    Error error = std::move(done).error();
+    if (error.code != ErrorCode::template_runtime) return error;
+    iterator.as<IteratorObject>()->then = std::move(error);
+  }
+  return iterator;
 }
 
 constexpr auto kFilters = std::to_array<NamedCallable>({

@@ -40,7 +40,7 @@ Result<Value> reverse(Runtime& rt, const Value& self, const Args& args) {
   TRY(expect_no_args(args, "reverse"));
   if (self.is(Kind::string)) return slice(rt, self, Value(), Value(), Value::integer(-1));
   if (auto items = TRY(to_reversed(rt, self))) {
-    return Value::of(new IteratorObject("reversed", std::move(*items)));
+    return make<IteratorObject>("reversed", std::move(*items));
   }
   if (!is_iterable(self)) return fault("argument must be iterable");
   std::vector<Value> items = TRY(to_vector(rt, self));
@@ -102,8 +102,10 @@ Result<Value> sort(Runtime& rt, const Value& self, const Args& args) {
   const std::vector<AttributePath> paths = TRY(AttributePath::several_from(attribute, !truth(case_sensitive)));
   std::vector<Value> items = TRY(to_vector(rt, self));
   std::vector<Value> keys;
+  keys.reserve(items.size());
   for (const Value& item : items) {
     std::vector<Value> key;
+    key.reserve(paths.size());
     for (const AttributePath& path : paths) key.push_back(TRY(path.of(rt, item)));
     keys.push_back(Value::list(std::move(key)));
   }
@@ -143,7 +145,7 @@ Result<Value> unique(Runtime& rt, const Value& self, const Args& args) {
     seen.set(std::move(key), Value());
     kept.push_back(std::move(*item));
   }
-  return Value::of(new IteratorObject("generator", std::move(kept)));
+  return make<IteratorObject>("generator", std::move(kept));
 }
 
 Result<Value> groupby(Runtime& rt, const Value& self, const Args& args) {
@@ -155,6 +157,7 @@ Result<Value> groupby(Runtime& rt, const Value& self, const Args& args) {
   shown.keep_case();
   std::vector<Value> items = TRY(to_vector(rt, self));
   std::vector<Value> keys;
+  keys.reserve(items.size());
   for (const Value& item : items) keys.push_back(TRY(path.of(rt, item)));
   items = TRY(sort_by(rt, std::move(items), keys, false));
   std::vector<Value> groups;
@@ -164,9 +167,9 @@ Result<Value> groupby(Runtime& rt, const Value& self, const Args& args) {
     const size_t start = i;
     while (i < items.size() && TRY(equals(rt, TRY(path.of(rt, items[i])), key))) members.push_back(items[i++]);
     if (i == start) members.push_back(items[i++]);  // a key unequal to itself (NaN)
-    auto* group = new SequenceObject(Kind::tuple, {TRY(shown.of(rt, members[0])), Value::list(members)});
-    group->is_group = true;
-    groups.push_back(Value::of(group));
+    Value group = make_pair(TRY(shown.of(rt, members[0])), Value::list(members));
+    group.as<SequenceObject>()->is_group = true;
+    groups.push_back(std::move(group));
   }
   return Value::list(std::move(groups));
 }
@@ -189,7 +192,7 @@ Result<Value> batch(Runtime& rt, const Value& self, const Args& args) {
     }
     batches.push_back(Value::list(std::move(current)));
   }
-  return Value::of(new IteratorObject("generator", std::move(batches)));
+  return make<IteratorObject>("generator", std::move(batches));
 }
 
 Result<Value> slices(Runtime& rt, const Value& self, const Args& args) {
@@ -212,25 +215,27 @@ Result<Value> slices(Runtime& rt, const Value& self, const Args& args) {
       out.push_back(Value::list(std::move(part)));
     }
   }
-  return Value::of(new IteratorObject("generator", std::move(out)));
+  return make<IteratorObject>("generator", std::move(out));
 }
 
 Result<Value> items(Runtime& rt, const Value& self, const Args& args) {
   TRY(expect_no_args(args, "items"));
-  if (self.is(Kind::undefined)) return Value::of(new IteratorObject("generator", {}));
+  if (self.is(Kind::undefined)) return make<IteratorObject>("generator", std::vector<Value>());
   if (!self.is(Kind::dict)) return fault("Can only get item pairs from a mapping.");
-  const Value view = Value::of(new DictViewObject(DictViewObject::Part::items, self));
-  return Value::of(new IteratorObject("generator", TRY(to_vector(rt, view))));
+  const Value view = make<DictViewObject>(DictViewObject::Part::items, self);
+  return make<IteratorObject>("generator", TRY(to_vector(rt, view)));
 }
 
 // Python runs these when the result is walked: so an error waits until then.
 template <Callable kFilter>
 Result<Value> lazy(Runtime& rt, const Value& self, const Args& args) {
   auto result = kFilter(rt, self, args);
-  if (result.ok() || result.error().code != ErrorCode::template_runtime) return result;
-  auto* failed = new IteratorObject("generator", {});
-  failed->then = std::move(result).error();
-  return Value::of(failed);
+  if (result.ok()) return result;
+  Error error = std::move(result).error();
+  if (error.code != ErrorCode::template_runtime) return error;
+  Value failed = make<IteratorObject>("generator", std::vector<Value>());
+  failed.as<IteratorObject>()->then = std::move(error);
+  return failed;
 }
 
 constexpr auto kFilters = std::to_array<NamedCallable>({

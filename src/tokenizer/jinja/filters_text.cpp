@@ -187,7 +187,7 @@ Result<Value> urlencode(Runtime& rt, const Value& self, const Args& args) {
     TRY(quote_url(out, TRY(to_str(rt, self)), false));
     return Value::string(out.take());
   }
-  const Value pairs = self.is(Kind::dict) ? Value::of(new DictViewObject(DictViewObject::Part::items, self)) : self;
+  const Value pairs = self.is(Kind::dict) ? make<DictViewObject>(DictViewObject::Part::items, self) : self;
   Walk walk = TRY(Walk::over(pairs));
   for (size_t i = 0;; i++) {
     const auto pair = TRY(walk.next());

@@ -26,7 +26,7 @@ Result<Value> attr(Runtime& rt, const Value& self, const Args& args) {
   const std::string text = TRY(to_str(rt, *name));
   if (self.is(Kind::undefined)) return undefined_fault(self);
   if (auto found = TRY(find_attribute(rt, self, text))) return std::move(*found);
-  return Value::of(new UndefinedObject(UndefinedObject::Why::no_attribute, type_name(self), text));
+  return make<UndefinedObject>(UndefinedObject::Why::no_attribute, type_name(self), text);
 }
 
 Result<Value> absolute(Runtime&, const Value& self, const Args& args) {
@@ -46,7 +46,7 @@ Result<Value> truncated(double v) {
 
 Result<Value> to_integer(Runtime&, const Value& self, const Args& args) {
   const auto [fallback, base] = TRY(bind<2>(args, "int", {"default", "base"}));
-  const Value otherwise = fallback != nullptr ? *fallback : Value::integer(0);
+  Value otherwise = fallback != nullptr ? *fallback : Value::integer(0);
   if (self.is(Kind::undefined)) return undefined_fault(self);
   if (self.is_integral()) return Value::integer(self.as_integral());
   if (self.is(Kind::real)) return std::isnan(self.as_number()) ? Result<Value>(otherwise) : truncated(self.as_number());

@@ -33,7 +33,7 @@ Result<Value> range(Runtime&, const Value&, const Args& args) {
     n = (distance - 1) / by + 1;
   }
   if (n > kMaxRange) return Error{ErrorCode::template_limit, fmt::format("a range of more than {} numbers", kMaxRange)};
-  return Value::of(new RangeObject(start, stop, step, static_cast<int64_t>(n)));
+  return make<RangeObject>(start, stop, step, static_cast<int64_t>(n));
 }
 
 // dict(mapping or pairs, **named)
@@ -75,12 +75,12 @@ Result<Value> namespace_function(Runtime& rt, const Value&, const Args& args) {
 Result<Value> cycler(Runtime&, const Value&, const Args& args) {
   if (!args.named.empty()) return fault("cycler() takes no keyword arguments");
   if (args.positional.empty()) return fault("at least one item has to be provided");
-  return Value::of(new CyclerObject(args.positional));
+  return make<CyclerObject>(args.positional);
 }
 
 Result<Value> joiner(Runtime&, const Value&, const Args& args) {
   const auto [separator] = TRY(bind<1>(args, "joiner", {"sep"}));
-  return Value::of(new JoinerObject(separator != nullptr ? *separator : Value::string(", ")));
+  return make<JoinerObject>(separator != nullptr ? *separator : Value::string(", "));
 }
 
 Result<Value> raise_exception(Runtime& rt, const Value&, const Args& args) {

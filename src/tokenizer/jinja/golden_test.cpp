@@ -1,6 +1,7 @@
 // Renderings by Python's jinja2, set up as Hugging Face does: real models' templates where the reference material is at
 // hand, and a few of our own always.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -46,7 +47,7 @@ size_t check_rows(const std::string& folder) {
   for (const JsonValue& row : *rows->as<JsonArray>()) {
     const std::string& name = member(row, "template");
     if (!templates.contains(name)) {
-      auto parsed = Template::parse(read_text(folder + "/" + name));
+      auto parsed = Template::parse(read_text(fmt::format("{}/{}", folder, name)));
       if (!parsed.ok()) {
         ADD_FAILURE() << name << ": " << parsed.error().message;
         continue;

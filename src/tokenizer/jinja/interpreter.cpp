@@ -31,7 +31,7 @@ Result<std::string> Interpreter::run(const JsonValue& context) {
     if (const JsonValue* member = context.find(name)) {
       context_[i] = Value::from_json(*member);
     } else if (const Callable global = find_global(name)) {
-      context_[i] = Value::of(new FunctionObject(name, global, Value()));
+      context_[i] = make<FunctionObject>(name, global, Value());
     }
   }
   TRY(execute(program_.body));
@@ -50,7 +50,7 @@ Value Interpreter::lookup(NameId name) const {
     }
   }
   if (context_[name]) return *context_[name];
-  return Value::of(new UndefinedObject(UndefinedObject::Why::no_variable, {}, program_.names[name]));
+  return make<UndefinedObject>(UndefinedObject::Why::no_variable, "", program_.names[name]);
 }
 
 void Interpreter::store(NameId name, Value value) {
@@ -128,7 +128,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Stmt& statement) {
           [&](const SetBlock& s) { return execute_set_block(s); },
           [&](const Macro& macro) -> Result<Flow> {
             capture_scopes();
-            store(macro.id, Value::of(new MacroObject(&macro, scope_)));
+            store(macro.id, make<MacroObject>(&macro, scope_));
             return Flow::normal;
           },
           [&](const CallBlock& s) { return done(execute_call_block(s)); },
@@ -197,7 +197,7 @@ Result<Interpreter::Flow> Interpreter::execute_with(const With& statement) {
 
 Result<void> Interpreter::execute_call_block(const CallBlock& statement) {
   capture_scopes();
-  const Value caller = Value::of(new MacroObject(&statement.caller, scope_));
+  const Value caller = make<MacroObject>(&statement.caller, scope_);
   const auto& call = std::get<Postfix>(statement.call->what);
   return write_text(TRY(evaluate_postfix(call, &caller)));
 }
@@ -206,8 +206,8 @@ Result<Interpreter::Flow> Interpreter::run_loop(const For& loop, Value iterable,
   bool completed = false;
   if (loop.uses_loop) {
     if (loop.recursive) capture_scopes();
-    auto* state = new LoopObject();
-    const Value variable = Value::of(state);
+    const Value variable = make<LoopObject>();
+    auto* state = variable.as<LoopObject>();
     // A loop that is over lets go of everything: it may have been kept, and may hold itself.
     struct Ending {
       LoopObject& state;

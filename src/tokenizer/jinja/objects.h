@@ -138,6 +138,12 @@ struct JoinerObject : Object {
   bool used = false;
 };
 
+template <class T, class... A>
+Value make(A&&... arguments) {
+  // The analyzer does not follow the count inside a Value.
+  return Value::of(new T(std::forward<A>(arguments)...));  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks)
+}
+
 inline const std::string& Value::text() const {
   return as<StringObject>()->text;
 }
@@ -148,7 +154,7 @@ inline const Dict& dict_of(const Value& value) {
   return value.as<DictObject>()->dict;
 }
 inline Value make_dict(Dict dict) {
-  return Value::of(new DictObject(Kind::dict, std::move(dict)));
+  return make<DictObject>(Kind::dict, std::move(dict));
 }
 inline Value make_pair(Value a, Value b) {
   std::vector<Value> items;
@@ -158,7 +164,7 @@ inline Value make_pair(Value a, Value b) {
   return Value::tuple(std::move(items));
 }
 inline Value make_undefined(std::string message) {
-  return Value::of(new UndefinedObject(UndefinedObject::Why::other, {}, std::move(message)));
+  return make<UndefinedObject>(UndefinedObject::Why::other, "", std::move(message));
 }
 // What using an undefined value says. REQUIRES: value.is(Kind::undefined)
 std::string undefined_message(const Value& value);

@@ -242,7 +242,7 @@ Result<std::optional<Value>> find_item(Runtime& rt, const Value& value, const Va
 
 Result<Value> missing(Runtime& rt, const Value& value, const Value& key) {
   using Why = UndefinedObject::Why;
-  if (key.is(Kind::string)) return Value::of(new UndefinedObject(Why::no_attribute, type_name(value), key.text()));
+  if (key.is(Kind::string)) return make<UndefinedObject>(Why::no_attribute, type_name(value), key.text());
   return make_undefined(fmt::format("{} object has no element {}", type_name(value), TRY(to_repr(rt, key))));
 }
 
@@ -295,7 +295,7 @@ Result<Value> get_attribute(Runtime& rt, const Value& value, std::string_view na
   if (value.is(Kind::dict)) {
     if (const Value* item = dict_of(value).find(name)) return *item;
   }
-  return Value::of(new UndefinedObject(UndefinedObject::Why::no_attribute, type_name(value), std::string(name)));
+  return make<UndefinedObject>(UndefinedObject::Why::no_attribute, type_name(value), std::string(name));
 }
 
 Result<Value> slice(Runtime& rt, const Value& value, const Value& start, const Value& stop, const Value& step) {
@@ -321,8 +321,8 @@ Result<Value> slice(Runtime& rt, const Value& value, const Value& start, const V
   if (value.is(Kind::range)) {
     const auto* range = value.as<RangeObject>();
     const SliceRange part = TRY(resolve_slice(start, stop, step, static_cast<size_t>(range->n)));
-    return Value::of(new RangeObject(range->at(part.start), range->at(part.stop),
-                                     wrapping_multiply(range->step, part.step), static_cast<int64_t>(part.n)));
+    return make<RangeObject>(range->at(part.start), range->at(part.stop), wrapping_multiply(range->step, part.step),
+                             static_cast<int64_t>(part.n));
   }
   return fault("'{}' object is not subscriptable", type_name(value));
 }

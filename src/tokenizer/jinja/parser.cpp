@@ -103,7 +103,8 @@ Result<Block> Parser::parse_until(std::initializer_list<std::string_view> end_na
         break;
     }
     if (end_names.size() == 0) return body;
-    return unexpected(fmt::format("a tag '{}'", *(end_names.end() - 1)));
+    const auto* end = std::ranges::find_if(end_names, [](std::string_view name) { return name.starts_with("end"); });
+    return unexpected(fmt::format("a tag '{}'", *end));
   }
 }
 

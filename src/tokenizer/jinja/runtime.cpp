@@ -35,7 +35,7 @@ Result<void> Runtime::check_text(size_t n_bytes) const {
 }
 
 Value Runtime::make_namespace(Dict dict) {
-  namespaces_.push_back(Value::of(new DictObject(Kind::name_space, std::move(dict))));
+  namespaces_.push_back(make<DictObject>(Kind::name_space, std::move(dict)));
   return namespaces_.back();
 }
 

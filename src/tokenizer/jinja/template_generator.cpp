@@ -258,8 +258,7 @@ std::string TemplateGenerator::statement(int depth) {
       return out;
     }
     case 7:
-      return tag("filter " +
-                 pick({"upper", "trim", "replace('e', 'E')", "indent(2)", "title", "lower|capitalize", "length"})) +
+      return tag("filter " + pick({"upper", "trim", "replace('e', 'E')", "indent(2)", "title", "lower|capitalize"})) +
              statements(depth - 1) + tag("endfilter");
     case 8:
       return tag("with w1 = " + number(1) + ", w2 = " + text(1)) + print("w1 ~ w2") + statements(depth - 1) +

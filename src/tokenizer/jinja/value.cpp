@@ -94,16 +94,16 @@ void dismantle(Object* object, Give give) {
 }  // namespace
 
 Value Value::string(std::string text) {
-  return of(new StringObject(std::move(text), false));
+  return make<StringObject>(std::move(text), false);
 }
 Value Value::markup(std::string text) {
-  return of(new StringObject(std::move(text), true));
+  return make<StringObject>(std::move(text), true);
 }
 Value Value::list(std::vector<Value> items) {
-  return of(new SequenceObject(Kind::list, std::move(items)));
+  return make<SequenceObject>(Kind::list, std::move(items));
 }
 Value Value::tuple(std::vector<Value> items) {
-  return of(new SequenceObject(Kind::tuple, std::move(items)));
+  return make<SequenceObject>(Kind::tuple, std::move(items));
 }
 
 void Value::destroy(Object* object) {

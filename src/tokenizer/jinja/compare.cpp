@@ -9,10 +9,6 @@
 namespace rocmforge::jinja {
 namespace {
 
-Error too_deep() {
-  return Error{ErrorCode::template_limit, fmt::format("values nested deeper than {}", kMaxValueDepth)};
-}
-
 int compare_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
     return a.as_integral() < b.as_integral() ? -1 : a.as_integral() > b.as_integral();
@@ -52,7 +48,7 @@ Result<bool> equal_views(Runtime& rt, const Value& a, const Value& b, size_t dep
 Result<bool> equals_at(Runtime& rt, const Value& a, const Value& b, size_t depth) {
   if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
-  if (depth > kMaxValueDepth) return too_deep();
+  if (depth > kMaxValueDepth) return value_too_deep();
   TRY(rt.charge(1));
   switch (a.kind()) {
     case Kind::none:
@@ -111,7 +107,7 @@ Result<int> order(Runtime& rt, const char* op, const Value& a, const Value& b, s
     return c < 0 ? -1 : c > 0;
   }
   if (!a.is_sequence()) return not_ordered(op, a, b);
-  if (depth > kMaxValueDepth) return too_deep();
+  if (depth > kMaxValueDepth) return value_too_deep();
   const size_t n = std::min(a.items().size(), b.items().size());
   for (size_t i = 0; i < n; i++) {
     if (!TRY(equals_at(rt, a.items()[i], b.items()[i], depth + 1))) {
@@ -126,7 +122,7 @@ Result<void> check_hashable_at(Runtime& rt, const Value& key, size_t depth) {
   if (key.is(Kind::list) || key.is(Kind::dict) || key.is(Kind::dict_view))
     return fault("unhashable type: '{}'", type_name(key));
   if (!key.is(Kind::tuple)) return {};
-  if (depth > kMaxValueDepth) return too_deep();
+  if (depth > kMaxValueDepth) return value_too_deep();
   for (const Value& item : key.items()) TRY(check_hashable_at(rt, item, depth + 1));
   return {};
 }

@@ -3,19 +3,10 @@
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
+#include "tokenizer/jinja/overload.h"
 #include "tokenizer/jinja/print.h"
 
 namespace rocmforge::jinja {
-namespace {
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overload(F...) -> Overload<F...>;
-
-}  // namespace
 
 Result<Value> Interpreter::evaluate(const Expr& expression) {
   // Names and constants cost nothing of their own: what uses them is charged.

@@ -10,29 +10,13 @@
 #include "base/json.h"
 #include "support/support.h"
 #include "tokenizer/jinja/template.h"
+#include "tokenizer/jinja/test_options.h"
 
 namespace rocmforge::jinja {
 namespace {
 
 using ::rocmforge::testing::data_path;
 using ::rocmforge::testing::read_text;
-
-RenderOptions fixed_time() {
-  RenderOptions options;
-  options.local_time = [] {
-    std::tm time{};
-    time.tm_year = 2026 - 1900;
-    time.tm_mon = 0;
-    time.tm_mday = 2;
-    time.tm_hour = 3;
-    time.tm_min = 4;
-    time.tm_sec = 5;
-    time.tm_wday = 5;
-    time.tm_yday = 1;
-    return time;
-  };
-  return options;
-}
 
 const std::string& member(const JsonValue& row, std::string_view key) {
   return *row.find(key)->as<std::string>();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tokenizer/jinja/loop.h"
+#include "tokenizer/jinja/overload.h"
 #include "tokenizer/jinja/print.h"
 
 namespace rocmforge::jinja {
@@ -10,13 +11,6 @@ namespace {
 
 // A template that passes the limits on nesting and calls can still multiply them: this bounds the machine's stack.
 constexpr size_t kMaxLevels = 1500;
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overload(F...) -> Overload<F...>;
 
 }  // namespace
 
@@ -160,31 +154,29 @@ Result<void> Interpreter::execute_set(const Set& statement) {
 
 Result<Interpreter::Flow> Interpreter::execute_set_block(const SetBlock& statement) {
   Value value;
-  {
-    const Inside inside(*this, scope_);
-    Capture capture(*this);
-    const Flow flow = TRY(execute(statement.body));
-    if (flow != Flow::normal) return flow;
-    value = Value::string(capture.take());
-    for (const PostfixOp& filter : statement.filters) value = TRY(apply(filter, value));
-  }
+  const Flow flow = TRY(capture_block(value, statement.body, statement.filters));
+  if (flow != Flow::normal) return flow;
   TRY(check_namespaces(statement.target));
   TRY(assign(statement.target, std::move(value)));
-  return Flow::normal;
+  return flow;
 }
 
 Result<Interpreter::Flow> Interpreter::execute_filter_block(const FilterBlock& statement) {
   Value value;
-  {
-    const Inside inside(*this, scope_);
-    Capture capture(*this);
-    const Flow flow = TRY(execute(statement.body));
-    if (flow != Flow::normal) return flow;
-    value = Value::string(capture.take());
-    for (const PostfixOp& filter : statement.filters) value = TRY(apply(filter, value));
-  }
-  TRY(write_text(value));
-  return Flow::normal;
+  const Flow flow = TRY(capture_block(value, statement.body, statement.filters));
+  if (flow == Flow::normal) TRY(write_text(value));
+  return flow;
+}
+
+Result<Interpreter::Flow> Interpreter::capture_block(Value& out, const Block& block,
+                                                     const std::vector<PostfixOp>& filters) {
+  const Inside inside(*this, scope_);
+  Capture capture(*this);
+  const Flow flow = TRY(execute(block));
+  if (flow != Flow::normal) return flow;
+  out = Value::string(capture.take());
+  for (const PostfixOp& filter : filters) out = TRY(apply(filter, out));
+  return flow;
 }
 
 Result<Interpreter::Flow> Interpreter::execute_with(const With& statement) {

@@ -88,6 +88,8 @@ class Interpreter {
   Result<Flow> execute_if(const If& statement);
   Result<Flow> execute_set_block(const SetBlock& statement);
   Result<Flow> execute_filter_block(const FilterBlock& statement);
+  // What the block writes, through the filters; nothing when break or continue leaves it.
+  Result<Flow> capture_block(Value& out, const Block& block, const std::vector<PostfixOp>& filters);
   Result<Flow> execute_with(const With& statement);
   Result<Flow> execute_inside(const Block& block);
   Result<void> execute_set(const Set& statement);

@@ -9,10 +9,6 @@
 namespace rocmforge::jinja {
 namespace {
 
-Error too_deep() {
-  return Error{ErrorCode::template_limit, fmt::format("values nested deeper than {}", kMaxValueDepth)};
-}
-
 Result<void> repr_string(Builder& out, std::string_view text) {
   const bool double_quoted = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = double_quoted ? '"' : '\'';
@@ -68,7 +64,7 @@ Result<void> repr_dict(Builder& out, const Dict& dict, size_t depth) {
 }
 
 Result<void> repr_at(Builder& out, const Value& value, size_t depth) {
-  if (depth > kMaxValueDepth) return too_deep();
+  if (depth > kMaxValueDepth) return value_too_deep();
   TRY(out.runtime().charge(1));
   switch (value.kind()) {
     case Kind::none:
@@ -181,7 +177,7 @@ class JsonPrinter {
   JsonPrinter(Builder& out, const JsonStyle& style) : out_(out), style_(style) {}
 
   Result<void> print(const Value& value, size_t depth) {
-    if (depth > kMaxValueDepth) return too_deep();
+    if (depth > kMaxValueDepth) return value_too_deep();
     TRY(out_.runtime().charge(1));
     switch (value.kind()) {
       case Kind::none:

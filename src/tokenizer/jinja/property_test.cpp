@@ -11,6 +11,7 @@
 #include "support/support.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/template_generator.h"
+#include "tokenizer/jinja/test_options.h"
 
 namespace rocmforge::jinja {
 namespace {
@@ -25,22 +26,6 @@ constexpr size_t kTemplates = 1000;
 size_t n_templates() {
   const char* asked = std::getenv("ROCMFORGE_TEST_CASES");
   return asked != nullptr ? std::strtoull(asked, nullptr, 10) : kTemplates;
-}
-
-RenderOptions fixed_time() {
-  RenderOptions options;
-  options.local_time = [] {
-    std::tm time{};
-    time.tm_year = 2026 - 1900;
-    time.tm_mday = 2;
-    time.tm_hour = 3;
-    time.tm_min = 4;
-    time.tm_sec = 5;
-    time.tm_wday = 5;
-    time.tm_yday = 1;
-    return time;
-  };
-  return options;
 }
 
 // What we refuse and Python does not: results beyond our limits, integers beyond 64 bits, complex numbers.

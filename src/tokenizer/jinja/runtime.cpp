@@ -68,7 +68,7 @@ Result<void> bind_args(const Value** out, const Args& args, std::string_view fun
 
 Result<void> expect_no_args(const Args& args, std::string_view function) {
   if (args.positional.empty() && args.named.empty()) return {};
-  return fault("{}() takes no arguments ({} given)", function, args.positional.size() + args.named.size());
+  return fault("{} takes no arguments ({} given)", function, args.positional.size() + args.named.size());
 }
 
 Result<int64_t> to_index(const Value& value) {

@@ -34,6 +34,10 @@ inline Error undefined_fault(const Value& value) {
   return fault("{}", undefined_message(value));
 }
 
+inline Error value_too_deep() {
+  return Error{ErrorCode::template_limit, fmt::format("values nested deeper than {}", kMaxValueDepth)};
+}
+
 class Runtime {
  public:
   explicit Runtime(const RenderOptions& options);

@@ -115,10 +115,8 @@ void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured
     if (name == "batched") w.key("n_sequences").value(m.n_sequences);
     w.key("tokens_per_second").value(m.tokens_per_second);
     if (m.bytes_per_second > 0) {
-      w.key("gigabytes_per_second")
-          .value(m.bytes_per_second / 1e9)
-          .key("share_of_limit")
-          .value(m.bytes_per_second / limit);
+      w.key("gigabytes_per_second").value(m.bytes_per_second / 1e9);
+      if (limit > 0) w.key("share_of_limit").value(m.bytes_per_second / limit);
     }
     w.end_object();
   }
@@ -130,7 +128,9 @@ void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured
 Result<void> bench(const BenchCommand& options) {
   const std::unique_ptr<Model> model = TRY(open_model(options.engine));
   TRY(model->load(LoadMode::eager));
-  const double limit = cpu::measure_read_rate(options.engine.n_threads);
+  // Of the device that computes; a GPU's is not measured here.
+  const bool on_cpu = model->backend().name().starts_with("cpu");
+  const double limit = on_cpu ? cpu::measure_read_rate(options.engine.n_threads) : 0;
   const Bench bench(*model, options);
   std::vector<Measured> prefill, decode, batched;
   for (const uint32_t n : options.n_prompt) {
@@ -146,7 +146,7 @@ Result<void> bench(const BenchCommand& options) {
   if (options.json) {
     JsonWriter w;
     w.begin_object().key("model").value(model->file().file(0).path()).key("backend").value(model->backend().name());
-    w.key("memory_read_gigabytes_per_second").value(limit / 1e9);
+    if (limit > 0) w.key("memory_read_gigabytes_per_second").value(limit / 1e9);
     write_json(w, "prefill", prefill, limit);
     write_json(w, "decode", decode, limit);
     write_json(w, "batched", batched, limit);
@@ -158,13 +158,14 @@ Result<void> bench(const BenchCommand& options) {
   const auto add = [&](const std::string& name, const Measured& m) {
     table.add({name, std::to_string(m.n_tokens), fmt::format("{:.1f}", m.tokens_per_second),
                m.bytes_per_second > 0 ? fmt::format("{:.1f}", m.bytes_per_second / 1e9) : "",
-               m.bytes_per_second > 0 ? fmt::format("{:.0f} %", 100 * m.bytes_per_second / limit) : ""});
+               m.bytes_per_second > 0 && limit > 0 ? fmt::format("{:.0f} %", 100 * m.bytes_per_second / limit) : ""});
   };
   for (const Measured& m : prefill) add("prefill", m);
   for (const Measured& m : decode) add("decode", m);
   for (const Measured& m : batched) add(fmt::format("decode, {} sequences", m.n_sequences), m);
-  return print(fmt::format("{} on {}; memory reads at {:.1f} GB/s\n{}", model->file().file(0).path(),
-                           model->backend().name(), limit / 1e9, table.text()));
+  const std::string limit_text = limit > 0 ? fmt::format("; memory reads at {:.1f} GB/s", limit / 1e9) : "";
+  return print(
+      fmt::format("{} on {}{}\n{}", model->file().file(0).path(), model->backend().name(), limit_text, table.text()));
 }
 
 }  // namespace rocmforge::apps

@@ -73,11 +73,11 @@ enum class ErrorCode : uint16_t {
   gguf_write,
 
   // model
-  model_unsupported,      // an architecture, or a feature of one, that this build does not run
-  model_hyperparameter,   // a number that is missing, not finite, zero or out of bounds
+  model_unsupported,     // an architecture, or a feature of one, that this build does not run
+  model_hyperparameter,  // a number that is missing, not finite, zero or out of bounds
   model_tensor_missing,
   model_tensor_shape,
-  model_not_finite,       // a NaN or an infinity among the logits
+  model_not_finite,  // a NaN or an infinity among the logits
 
   // tokenizer
   tokenizer_kind,        // an unknown tokenizer model

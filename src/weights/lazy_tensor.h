@@ -25,9 +25,9 @@ enum class LoadState : uint8_t {
 struct WeightRequest {
   const gguf::TensorInfo* tensor = nullptr;
   WeightShape shape;
-  uint32_t stage = 0;       // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
-  uint64_t skip_bytes = 0;  // of the tensor, before this weight
-  std::string_view part = {};    // what tells it from the tensor's other weights; empty: it is the whole tensor
+  uint32_t stage = 0;          // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
+  uint64_t skip_bytes = 0;     // of the tensor, before this weight
+  std::string_view part = {};  // what tells it from the tensor's other weights; empty: it is the whole tensor
 };
 
 // A handle to one weight: what is known without reading it. Its content is reached through a Lease.

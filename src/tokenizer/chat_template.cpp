@@ -74,7 +74,7 @@ Result<ChatTemplate::Form> ChatTemplate::parse(std::string text, const jinja::Re
 }
 
 Result<ChatTemplate> ChatTemplate::load(const gguf::Metadata& metadata, ChatVocabulary vocabulary,
-                                        const ChatTemplateChoice& choice, jinja::RenderOptions options) {
+                                        const ChatTemplateChoice& choice, const jinja::RenderOptions& options) {
   Source source = Source::given;
   std::string text;
   if (choice.text) {
@@ -117,6 +117,7 @@ Result<ChatTemplate> ChatTemplate::load(const gguf::Metadata& metadata, ChatVoca
 
 std::vector<std::string> ChatTemplate::names() const {
   std::vector<std::string> all;
+  all.reserve(named_.size());
   for (const auto& [name, form] : named_) all.push_back(name);
   return all;
 }

@@ -54,7 +54,7 @@ class ChatTemplate {
 
   // Errors: gguf_key_missing (no template of that name), gguf_key_type, and those of jinja::Template::parse.
   static Result<ChatTemplate> load(const gguf::Metadata& metadata, ChatVocabulary vocabulary,
-                                   const ChatTemplateChoice& choice = {}, jinja::RenderOptions options = {});
+                                   const ChatTemplateChoice& choice = {}, const jinja::RenderOptions& options = {});
 
   // Errors: invalid_argument (a message or variable that cannot be used), and those of jinja::Template::render.
   Result<std::string> render(const ChatRequest& request) const;

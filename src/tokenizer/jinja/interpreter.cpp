@@ -181,6 +181,7 @@ Result<Interpreter::Flow> Interpreter::capture_block(Value& out, const Block& bl
 
 Result<Interpreter::Flow> Interpreter::execute_with(const With& statement) {
   std::vector<Value> values;  // all evaluated outside before any is assigned
+  values.reserve(statement.assignments.size());
   for (const auto& [target, value] : statement.assignments) values.push_back(TRY(evaluate(*value)));
   const Inside inside(*this, scope_);
   for (size_t i = 0; i < values.size(); i++) TRY(assign(statement.assignments[i].first, std::move(values[i])));

@@ -232,9 +232,11 @@ class JsonPrinter {
   Result<void> print_dict(const Dict& dict, size_t depth) {
     if (dict.size() == 0) return out_.add("{}");
     std::vector<Value> order;
+    order.reserve(dict.size());
     for (size_t i = 0; i < dict.size(); i++) order.push_back(Value::integer(static_cast<int64_t>(i)));
     if (style_.sort_keys) {
       std::vector<Value> keys;
+      keys.reserve(dict.size());
       for (const Dict::Entry& entry : dict.entries()) keys.push_back(entry.key);
       order = TRY(sort_by(out_.runtime(), std::move(order), keys, false));
     }

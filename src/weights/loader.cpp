@@ -57,30 +57,41 @@ Error Loader::named(Error error, WeightId id) const {
 }
 
 Result<void> Loader::lease(std::span<const WeightId> ids) {
+  // A load that was under way with nobody waiting for it began before this call, and its failure is not this call's: it
+  // is tried again. Each weight can be in that state once, unless others keep asking for it ahead.
+  for (size_t attempt = 0;; attempt++) {
+    bool was_unattended = false;
+    Result<void> leased = lease_once(ids, was_unattended);
+    if (leased.ok() || !was_unattended || attempt == ids.size()) return leased;
+  }
+}
+
+Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unattended) {
   size_t n_hits = 0;
   while (n_hits < ids.size() && try_lease(ids[n_hits])) n_hits++;
   if (n_hits == ids.size()) return {};
 
-  std::vector<std::shared_ptr<Flight>> flights(ids.size());  // null: leased already
+  std::vector<Joined> joined(ids.size());
   Lock lock(mutex_);
-  for (size_t i = n_hits; i < ids.size(); i++) flights[i] = join(ids[i]);
+  for (size_t i = n_hits; i < ids.size(); i++) joined[i] = join(ids[i]);
 
   std::optional<Error> error;
-  for (const auto& flight : flights) {
+  for (const auto& [flight, unattended] : joined) {
     if (!flight) continue;
     flight->ended.wait(lock, [&] { return flight->over; });
     if (flight->error) {
       error = flight->error;
+      was_unattended = unattended;
       break;
     }
   }
   if (!error) return {};
 
   for (size_t i = 0; i < ids.size(); i++) {
-    if (!flights[i] || flights[i]->landed) {
+    if (!joined[i].flight || joined[i].flight->landed) {
       word(ids[i]).release();
     } else {
-      flights[i]->n_waiters--;
+      joined[i].flight->n_waiters--;
     }
   }
   quiet_.notify_all();
@@ -107,32 +118,32 @@ void Loader::prefetch(std::span<const WeightId> ids) {
   }
 }
 
-// The flight to wait for; null when the weight was resident and is leased now.
-std::shared_ptr<Loader::Flight> Loader::join(WeightId id) {
+Loader::Joined Loader::join(WeightId id) {
   if (clearing_) {
     auto refused = std::make_shared<Flight>();
     refused->n_waiters = 1;
     refused->over = true;
     refused->error = named(cleared(), id);
-    return refused;
+    return {refused, false};
   }
-  std::shared_ptr<Flight> flight;
+  Joined joined;
   switch (word(id).state()) {
     case LoadState::resident:
       word(id).lease();
-      return nullptr;
+      return {};
     case LoadState::loading:
     case LoadState::in_flight:
-      flight = flights_[id.value];
+      joined.flight = flights_[id.value];
+      joined.unattended = joined.flight->n_waiters == 0;
       queue_.promote(id);
       break;
     case LoadState::unloaded:
     case LoadState::failed:
-      flight = begin(id, Urgency::awaited);
+      joined.flight = begin(id, Urgency::awaited);
       break;
   }
-  flight->n_waiters++;
-  return flight;
+  joined.flight->n_waiters++;
+  return joined;
 }
 
 std::shared_ptr<Loader::Flight> Loader::begin(WeightId id, Urgency urgency) {

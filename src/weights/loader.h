@@ -72,8 +72,16 @@ class Loader {
   WeightWord& word(WeightId id) { return words_[id.value].word; }
   Error named(Error error, WeightId id) const;
 
+  // What a call waits for: null when the weight was resident and is leased now. `unattended`: the load was under way
+  // with nobody waiting for it.
+  struct Joined {
+    std::shared_ptr<Flight> flight;
+    bool unattended = false;
+  };
+  Result<void> lease_once(std::span<const WeightId> ids, bool& was_unattended);
+
   // Under the mutex:
-  std::shared_ptr<Flight> join(WeightId id);
+  Joined join(WeightId id);
   std::shared_ptr<Flight> begin(WeightId id, Urgency urgency);
   void start_threads(WeightId id);
   Piece take_piece();

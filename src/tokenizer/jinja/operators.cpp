@@ -102,8 +102,10 @@ Result<Value> real_arithmetic(BinaryOp op, double a, double b) {
       return b == 0 ? Result<Value>(fault("float division by zero")) : Value::real(a / b);
     case BinaryOp::floor_divide: {
       if (b == 0) return fault("float floor division by zero");
-      // As Python: from the exact remainder, not from the rounded quotient.
-      const double quotient = (a - floor_modulo(a, b)) / b;
+      // In Python's order of roundings: from the exact remainder, then down.
+      const double rest = std::fmod(a, b);
+      double quotient = (a - rest) / b;
+      if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
       if (quotient == 0) return Value::real(std::copysign(0.0, a / b));
       const double whole = std::floor(quotient);
       return Value::real(quotient - whole > 0.5 ? whole + 1 : whole);

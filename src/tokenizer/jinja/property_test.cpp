@@ -12,6 +12,7 @@
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/template_generator.h"
 #include "tokenizer/jinja/test_options.h"
+#include "tokenizer/jinja/text.h"
 
 namespace rocmforge::jinja {
 namespace {
@@ -71,7 +72,8 @@ TEST(JinjaProperty, RandomTemplatesRenderAsInPython) {
     const auto got = render(cases[i].source, *parse_json(cases[i].context), fixed_time());
     const JsonValue* expected = rows[i].find("output");
     const std::string label = "case " + std::to_string(i) + "\n" + cases[i].source + "\n--- " + cases[i].context;
-    const bool has_address = expected != nullptr && expected->as<std::string>()->find(" at 0x") != std::string::npos;
+    const bool has_address =
+        expected != nullptr && to_lower(*expected->as<std::string>()).find(" at 0x") != std::string::npos;
     if (rows[i].find("skipped") != nullptr || has_address || (!got.ok() && is_our_limit(got.error()))) {
       n_skipped++;
     } else if (expected == nullptr) {

@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -51,6 +52,33 @@ std::string to_json(const Generated& g, const std::string& text, const LoadingSt
   return w.take() + "\n";
 }
 
+// The progress of loading, shown until the first text. Loaders report to it from their threads, so it takes itself out
+// of the store before it ends.
+class LoadingLine {
+ public:
+  explicit LoadingLine(WeightStore& weights) : weights_(&weights) {
+    weights.on_progress([this](const LoadingStats& s) {
+      line_.update([&] {
+        return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(s.loaded_bytes), format_bytes(s.total_bytes),
+                           s.gigabytes_per_second());
+      });
+    });
+  }
+  ~LoadingLine() { end(); }
+  LoadingLine(const LoadingLine&) = delete;
+  LoadingLine& operator=(const LoadingLine&) = delete;
+
+  void end() {
+    if (!weights_) return;
+    std::exchange(weights_, nullptr)->on_progress({});
+    line_.clear();
+  }
+
+ private:
+  WeightStore* weights_;
+  ProgressLine line_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags) {
@@ -68,14 +96,7 @@ Result<void> run(const RunCommand& options) {
   const std::unique_ptr<Model> model = TRY(open_model(options.engine));
   Session session = TRY(open_session(*model, options.engine));
 
-  ProgressLine progress;
-  WeightStore& weights = model->plan().weights();
-  weights.on_progress([&](const LoadingStats& s) {
-    progress.update([&] {
-      return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(s.loaded_bytes), format_bytes(s.total_bytes),
-                         s.gigabytes_per_second());
-    });
-  });
+  LoadingLine loading(model->plan().weights());
   TRY(model->load(options.engine.load));
 
   const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
@@ -84,13 +105,8 @@ Result<void> run(const RunCommand& options) {
 
   std::string text;
   Result<void> printed;
-  bool progress_ended = false;
   const auto receive = [&](std::string_view piece) {
-    if (!progress_ended) {
-      weights.on_progress({});
-      progress.clear();
-      progress_ended = true;
-    }
+    loading.end();
     if (options.json) {
       text += piece;
     } else {
@@ -105,9 +121,10 @@ Result<void> run(const RunCommand& options) {
   generation.stop = options.stop;
   const Generated result = TRY(generate(session, tokenizer, tokens, generation, receive));
   TRY(printed);
-  weights.on_progress({});
-  TRY(print(options.json ? to_json(result, text, weights.loading_stats()) : "\n"));
-  if (options.stats) say(stats_line(result, weights.loading_stats()));
+  loading.end();
+  const LoadingStats stats = model->plan().weights().loading_stats();
+  TRY(print(options.json ? to_json(result, text, stats) : "\n"));
+  if (options.stats) say(stats_line(result, stats));
   return {};
 }
 

@@ -30,6 +30,8 @@ std::string_view reason_name(FinishReason reason) {
       return "length";
     case FinishReason::cancelled:
       return "cancelled";
+    case FinishReason::error:
+      return "error";
   }
   RF_UNREACHABLE("a FinishReason outside its enum");
 }

@@ -73,6 +73,9 @@ std::string_view error_name(ErrorCode code) {
     RF_NAME(tokenizer_input);
     RF_NAME(device_unavailable);
     RF_NAME(device_failed);
+    RF_NAME(queue_full);
+    RF_NAME(draining);
+    RF_NAME(model_not_found);
     RF_NAME(template_syntax);
     RF_NAME(template_runtime);
     RF_NAME(template_raised);

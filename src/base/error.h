@@ -90,6 +90,11 @@ enum class ErrorCode : uint16_t {
   device_unavailable,  // no such device, no driver, or one that is too old
   device_failed,       // the driver reported a failure
 
+  // engine
+  queue_full,       // more requests wait than are allowed to
+  draining,         // no new requests: the engine is about to stop
+  model_not_found,  // no model of that name
+
   // templates
   template_syntax,
   template_runtime,

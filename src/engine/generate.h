@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/finish_reason.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 #include "tokenizer/tokenizer.h"
@@ -22,12 +23,6 @@ struct GenerateOptions {
   bool ignore_end_of_text = false;  // go on after an end-of-text token
   std::vector<std::string> stop;    // the text ends before the first of these
   Clock clock = system_clock();
-};
-
-enum class FinishReason : uint8_t {
-  stop,       // an end-of-text token or a stop string
-  length,     // max_tokens, or the context is full
-  cancelled,  // the receiver wanted no more
 };
 
 struct Generated {

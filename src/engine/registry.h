@@ -1,0 +1,126 @@
+#pragma once
+// Models by name, loaded when somebody asks and unloaded when nobody does.
+//
+//   unloaded --acquire, load--> loading --> ready --ttl, memory, unload--> unloaded
+//                                  |
+//                                  +--> failed (the next acquire tries again, at the earliest after a pause that
+//                                  doubles)
+//
+// Single flight: any number of acquires of one name cause one load. Loads of different models run side by side and
+// never hold up a model that is ready. To be loaded means opened, planned and checked; the weights stream in with the
+// first request.
+//
+// Threads: everything may be called from any thread and does not block, except stop() and the destructor.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+// What is known of a model from its file's header.
+struct ModelFacts {
+  std::string architecture;
+  std::string name;  // general.name; may be empty
+  uint32_t n_context_train = 0;
+  uint64_t n_parameters = 0;
+  uint32_t n_vocab = 0;
+  uint32_t width = 0;  // of an embedding
+  std::string file_type;
+};
+
+// A model ready for requests. While a handle lives, the model stays.
+class ReadyModel {
+ public:
+  Engine& engine() const { return *engine_; }
+  const tokenizer::Tokenizer& tokenizer() const { return engine_->tokenizer(); }
+  const tokenizer::ChatTemplate& chat_template() const { return *chat_template_; }
+  const ModelFacts& facts() const { return facts_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  friend class ModelRegistry;
+  std::string name_;
+  ModelFacts facts_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<tokenizer::ChatTemplate> chat_template_;
+};
+using ModelHandle = std::shared_ptr<const ReadyModel>;
+
+enum class ModelState : uint8_t { unloaded, loading, ready, failed };
+
+struct ModelEntry {
+  std::string name;
+  std::string path;
+  uint64_t file_bytes = 0;
+  int64_t modified_seconds = 0;  // since 1970
+  ModelState state = ModelState::unloaded;
+  bool is_pinned = false;
+  std::optional<Error> error = {};         // of the last load, when failed
+  std::optional<ModelFacts> facts = {};    // once it was loaded
+  std::optional<EngineStats> engine = {};  // when ready; its `loading` tells how far the weights are
+  double load_seconds = 0;                 // of the last load
+};
+
+class ModelRegistry {
+ public:
+  struct Source {
+    std::string name;
+    std::string path;
+    bool is_pinned = false;  // never unloaded for age or memory
+  };
+  struct Options {
+    std::vector<Source> models;
+    ModelOptions model;  // for every model
+    EngineOptions engine;
+    Duration ttl{};                                 // unloaded after this long without a request; 0: never
+    uint64_t memory_budget = 0;                     // of all models together, by their memory bills; 0: no limit
+    Duration load_wait = std::chrono::seconds(60);  // how long a load waits for memory that busy models hold
+    Clock clock = system_clock();
+  };
+  // invalid_argument: two models of one name. Opens nothing.
+  static Result<std::unique_ptr<ModelRegistry>> create(Options options);
+  ~ModelRegistry();
+
+  std::vector<ModelEntry> list() const;
+  bool contains(std::string_view name) const;
+  // The name of the only model, or of the first: what a request that names none means.
+  const std::string& default_name() const;
+
+  // Calls `ready` exactly once, here or on another thread: with the model, or model_not_found, draining, out_of_memory
+  // or what made the load fail.
+  using Ready = std::function<void(Result<ModelHandle>)>;
+  void acquire(std::string_view name, Ready ready);
+  // The model if it is ready now.
+  std::optional<ModelHandle> try_acquire(std::string_view name);
+
+  // Begins a load; list() shows how far it is. model_not_found, draining
+  Result<void> load(std::string_view name);
+  // Unloads as soon as its requests have ended; new ones load it again. model_not_found
+  Result<void> unload(std::string_view name);
+
+  // Waiting acquires end (draining), new ones are refused, engines drain.
+  void begin_drain();
+  // No request in any engine.
+  bool is_idle() const;
+  // Ends what is left with this error and unloads everything.
+  void stop(const Error& to_the_rest);
+
+ private:
+  struct State;
+  explicit ModelRegistry(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rocmforge

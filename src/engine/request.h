@@ -1,0 +1,72 @@
+#pragma once
+// What is asked of an engine, and what comes back: a start, tokens as they are chosen, one finish.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "engine/finish_reason.h"
+#include "engine/sampler.h"
+
+namespace rocmforge {
+
+using RequestId = Id<struct RequestIdTag, uint64_t>;  // ascending in order of submission
+
+struct GenerationRequest {
+  std::vector<TokenId> prompt;  // not empty
+  SamplingOptions sampling;
+  std::optional<uint32_t> max_tokens = {};  // nothing: to the end of the context
+  std::vector<std::string> stop = {};       // the text ends before the first of these
+  bool ignore_end_of_text = false;          // go on after an end-of-text token
+  std::string cache_salt = {};              // computed prefixes are shared between equal salts only
+};
+
+enum class Pooling : uint8_t { mean, last };
+
+struct EmbeddingRequest {
+  std::vector<TokenId> tokens;  // not empty
+  Pooling pooling = Pooling::mean;
+};
+
+struct RequestUsage {
+  uint32_t n_prompt = 0;
+  uint32_t n_cached = 0;       // of the prompt, found computed when it began
+  uint32_t n_generated = 0;    // end-of-text included
+  double queue_seconds = 0;    // from submission until its first step began
+  double prefill_seconds = 0;  // then until the first token was chosen
+  double decode_seconds = 0;   // then until the end
+};
+
+// The prompt's first step is about to run.
+struct StartEvent {
+  double queue_seconds = 0;
+  uint32_t n_cached = 0;
+};
+
+// One token chosen. The end-of-text token is not among them unless it was to be ignored.
+struct TokenEvent {
+  TokenId token;
+  std::string text;  // whole UTF-8 characters that cannot belong to a stop string; may be empty
+  std::optional<TokenLogprobs> logprobs = {};
+};
+
+struct FinishEvent {
+  FinishReason reason = FinishReason::stop;
+  std::optional<Error> error = {};  // with FinishReason::error
+  std::string text = {};            // what had been held back
+  RequestUsage usage = {};
+  std::vector<float> embedding = {};  // of an EmbeddingRequest, of length 1
+};
+
+using RequestEvent = std::variant<StartEvent, TokenEvent, FinishEvent>;
+
+// Called on the engine's thread; must not block. FinishEvent comes exactly once and last, also after a cancel, a drain
+// and a device's failure. It is never called before submit() has returned the id, and is destroyed after FinishEvent.
+using EventReceiver = std::function<void(RequestEvent&&)>;
+
+}  // namespace rocmforge

@@ -357,4 +357,14 @@ Result<void> CpuBackend::read(std::span<float> out, SlotId slot) {
   return {};
 }
 
+Result<void> CpuBackend::read_candidates(std::span<RowCandidates> out, SlotId logits) {
+  CHECK(logits.value < slots_.size());
+  const SlotMemory& memory = slots_[logits.value];
+  CHECK(memory.rows == SlotRows::outputs && out.size() <= n_outputs_);
+  workers_.run(out.size(), [&](size_t r, size_t) {
+    select_candidates(out[r], std::span(memory.data + r * memory.width, memory.width));
+  });
+  return {};
+}
+
 }  // namespace rocmforge

@@ -40,6 +40,7 @@ class CpuBackend final : public Backend {
   void release() override;
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
+  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override;
 
   // The same with weights from anywhere.
   using FindWeight = std::function<cpu::Weight(WeightId)>;

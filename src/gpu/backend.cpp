@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kReadingBytes = 4 << 20;
 
 uint64_t candidates_bytes(const PassMemory& memory) {
-  return std::max<uint64_t>(1, memory.max_outputs) * sizeof(gpu::RowCandidates);
+  return std::max<uint64_t>(1, memory.max_outputs) * sizeof(RowCandidates);
 }
 
 }  // namespace
@@ -129,11 +129,11 @@ Result<void> GpuBackend::read(std::span<float> out, SlotId slot) {
   return copy_to_host(std::as_writable_bytes(out), from.data);
 }
 
-Result<void> GpuBackend::read_candidates(std::span<gpu::RowCandidates> out, SlotId logits) {
+Result<void> GpuBackend::read_candidates(std::span<RowCandidates> out, SlotId logits) {
   const SlotMemory& from = slots_[logits.value];
   CHECK(from.rows == SlotRows::outputs && out.size() <= n_outputs_);
   if (out.empty()) return {};
-  const gpu::CandidatesArgs args{reinterpret_cast<gpu::RowCandidates*>(candidates_.data()), from.data, from.width};
+  const gpu::CandidatesArgs args{reinterpret_cast<RowCandidates*>(candidates_.data()), from.data, from.width};
   TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)),
                      gpu::candidates_grid(static_cast<uint32_t>(out.size())), gpu::kCandidatesThreads, args));
   return copy_to_host(std::as_writable_bytes(out), candidates_.data());

@@ -37,9 +37,7 @@ class GpuBackend final : public Backend {
   void release() override;
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
-
-  // For each of the first out.size() rows of a slot of logits, what a sampler needs (kernels/candidates.h).
-  Result<void> read_candidates(std::span<gpu::RowCandidates> out, SlotId logits);
+  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override;
 
  private:
   class Runner;

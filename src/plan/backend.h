@@ -1,5 +1,5 @@
 #pragma once
-// What runs steps: the second of the two virtual interfaces (cpu/backend.h, later gpu).
+// What runs steps: the second of the two virtual interfaces (cpu/backend.h, gpu/backend.h).
 //
 // Threads: one pass at a time.
 
@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "plan/batch.h"
+#include "plan/candidates.h"
 #include "plan/step.h"
 #include "weights/placement.h"
 
@@ -47,6 +48,10 @@ class Backend {
 
   // The rows of a slot as f32, row after row; waits for the steps before it. REQUIRES: out.size() = rows x width
   virtual Result<void> read(std::span<float> out, SlotId slot) = 0;
+
+  // For each of the first out.size() rows of a slot of logits, what a sampler needs of it.
+  // REQUIRES: out.size() <= the output rows of the last batch
+  virtual Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) = 0;
 };
 
 }  // namespace rocmforge

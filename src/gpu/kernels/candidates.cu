@@ -11,7 +11,7 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 RF_DEVICE uint32_t key_of(float v) {
-  const uint32_t bits = float_to_bits(v);
+  const uint32_t bits = float_to_bits(v + 0.0f);  // -0 becomes 0
   if (v != v) return 0;
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
@@ -119,7 +119,9 @@ RF_KERNEL(candidates, CandidatesArgs, kCandidatesThreads) {
   out.top[thread_index()] = {shared.ids[mine], logits[shared.ids[mine]]};
   const float largest = logits[shared.ids[0]];
   float total = 0;
-  for (uint32_t i = thread_index(); i < args.width; i += kCandidatesThreads) total += exp_f32(logits[i] - largest);
+  for (uint32_t i = thread_index(); i < args.width; i += kCandidatesThreads) {
+    total += exp_f32(logits[i] - largest) + (logits[i] - logits[i]);  // NaN unless the logit is finite
+  }
   total = block_sum<kCandidatesThreads>(total, shared.partial);
   if (thread_index() == 0) out.log_sum_exp = largest + log_f32(total);
 }

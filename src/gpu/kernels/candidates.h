@@ -1,25 +1,12 @@
 #pragma once
-// What a sampler needs of a row of logits: the largest of them, and the sum of their exponentials.
+// What a sampler needs of rows of logits (plan/candidates.h), on the device.
 
 #include <cstdint>
 
 #include "gpu/api.h"
+#include "plan/candidates.h"
 
 namespace rocmforge::gpu {
-
-inline constexpr uint32_t kCandidates = 256;
-
-struct Candidate {
-  uint32_t id;
-  float logit;
-};
-
-// Candidates are sorted: larger logits first, lower ids first among equals; the first is the argmax. A NaN is below
-// every number. Of a row shorter than kCandidates the rest repeats its last.
-struct RowCandidates {
-  Candidate top[kCandidates];
-  float log_sum_exp;  // NaN when a logit is
-};
 
 struct CandidatesArgs {
   RowCandidates* out;   // n_rows

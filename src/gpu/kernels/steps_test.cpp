@@ -1,6 +1,8 @@
 // Kernels that are not products, each against a plain loop.
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "gpu/kernels/attend.h"
@@ -142,7 +144,8 @@ TEST_P(Steps, RoutesToTheLargest) {
 TEST_P(Steps, CandidatesAreTheLargestInOrder) {
   for (const uint32_t width : {7u, 256u, 1003u}) {
     std::vector<float> logits = noise(2 * width, 5.0f);
-    for (uint32_t i = 0; i < width; i++) logits[width + i] = static_cast<float>(i % 3);  // many equal
+    for (uint32_t i = 0; i < width; i++)
+      logits[width + i] = i % 3 == 0 ? -0.0f : static_cast<float>(i % 3 - 1);  // many equal
     const auto on_logits = put(logits);
     const OnDevice<RowCandidates> out(*device_, 2);
     run("candidates", "candidates", candidates_grid(2), kCandidatesThreads,
@@ -164,6 +167,20 @@ TEST_P(Steps, CandidatesAreTheLargestInOrder) {
       for (size_t i = 0; i < width; i++) total += std::exp(double{row[i]});
       EXPECT_NEAR(got.log_sum_exp, std::log(total), 1e-5);
     }
+  }
+}
+
+TEST_P(Steps, CandidatesOfARowThatIsNotFiniteHaveNoSum) {
+  constexpr uint32_t kWidth = 700;
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    std::vector<float> logits = noise(kWidth, 5.0f);
+    logits[601] = bad;
+    const auto on_logits = put(logits);
+    const OnDevice<RowCandidates> out(*device_, 1);
+    run("candidates", "candidates", candidates_grid(1), kCandidatesThreads,
+        CandidatesArgs{out.data(), on_logits.data(), kWidth});
+    EXPECT_TRUE(std::isnan(out.values()[0].log_sum_exp)) << bad;
   }
 }
 

@@ -1,0 +1,98 @@
+#include "plan/candidates.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr size_t kBlock = 32;
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+bool is_before(const Candidate& a, const Candidate& b) {
+  if (std::isnan(a.logit) || std::isnan(b.logit)) {
+    return std::isnan(a.logit) == std::isnan(b.logit) ? a.id < b.id : std::isnan(b.logit);
+  }
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+// The largest of each kBlock logits; NaNs do not count.
+std::vector<float> block_maxima(std::span<const float> row) {
+  std::vector<float> maxima;
+  maxima.reserve(row.size() / kBlock + 1);
+  for (size_t first = 0; first < row.size(); first += kBlock) {
+    float largest = kLowest;
+    for (const float v : row.subspan(first, std::min(kBlock, row.size() - first))) largest = v > largest ? v : largest;
+    maxima.push_back(largest);
+  }
+  return maxima;
+}
+
+// e^x for x <= 0, within 2e-7 of its value; no branch and no call, so that loops over it are vectorised. Below -87 it
+// is a number near zero.
+float exp_of_negative(float x) {
+  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  const auto magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
+  x = -std::bit_cast<float>(std::min(magnitude, std::bit_cast<int32_t>(87.0f)));
+  const float shifted = x * kLog2E + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * kLn2High) - n * kLn2Low;
+  // Taylor's series on [-ln 2 / 2, ln 2 / 2]: the first term left out is below 1.2e-7.
+  const float p =
+      1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
+  return p * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
+}
+
+float log_sum_exp_of(std::span<const float> row, float largest) {
+  constexpr size_t kChunk = 256;
+  float terms[kChunk];
+  double total = 0;
+  for (size_t first = 0; first < row.size(); first += kChunk) {
+    const float* logits = row.data() + first;
+    const size_t n = std::min(kChunk, row.size() - first);
+    // A logit less itself is NaN unless it is finite.
+    for (size_t i = 0; i < n; i++) terms[i] = exp_of_negative(logits[i] - largest) + (logits[i] - logits[i]);
+    for (size_t i = 0; i < n; i++) total += terms[i];
+  }
+  return static_cast<float>(largest + std::log(total));
+}
+
+}  // namespace
+
+void select_candidates(RowCandidates& out, std::span<const float> row) {
+  CHECK(!row.empty() && row.size() <= UINT32_MAX);
+  std::vector<float> maxima = block_maxima(row);
+  const float largest = *std::max_element(maxima.begin(), maxima.end());
+  // As many blocks as there are candidates reach this, so no candidate is below it.
+  float least = kLowest;
+  const std::vector<float> by_block = maxima;
+  if (maxima.size() > kCandidates) {
+    const auto last = maxima.begin() + (kCandidates - 1);
+    std::nth_element(maxima.begin(), last, maxima.end(), std::greater<>());
+    least = *last;
+  }
+  std::vector<Candidate> found;
+  for (size_t b = 0; b < by_block.size(); b++) {
+    if (by_block[b] < least) continue;
+    const size_t end = std::min(row.size(), (b + 1) * kBlock);
+    for (size_t i = b * kBlock; i < end; i++) {
+      if (!(row[i] < least)) found.push_back({static_cast<uint32_t>(i), row[i]});
+    }
+  }
+  const size_t n = std::min<size_t>(row.size(), kCandidates);
+  const auto end = found.begin() + static_cast<ptrdiff_t>(n);
+  if (n < found.size()) std::nth_element(found.begin(), end - 1, found.end(), is_before);
+  std::sort(found.begin(), end, is_before);
+  std::copy(found.begin(), end, out.top);
+  std::fill(out.top + n, out.top + kCandidates, found[n - 1]);
+  out.log_sum_exp = log_sum_exp_of(row, largest);
+}
+
+}  // namespace rocmforge

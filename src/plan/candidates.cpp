@@ -27,9 +27,10 @@ std::vector<float> block_maxima(std::span<const float> row) {
   std::vector<float> maxima;
   maxima.reserve(row.size() / kBlock + 1);
   for (size_t first = 0; first < row.size(); first += kBlock) {
-    float largest = kLowest;
-    for (const float v : row.subspan(first, std::min(kBlock, row.size() - first))) largest = v > largest ? v : largest;
-    maxima.push_back(largest);
+    float largest[4] = {kLowest, kLowest, kLowest, kLowest};  // four chains instead of one
+    const auto block = row.subspan(first, std::min(kBlock, row.size() - first));
+    for (size_t i = 0; i < block.size(); i++) largest[i % 4] = block[i] > largest[i % 4] ? block[i] : largest[i % 4];
+    maxima.push_back(*std::max_element(largest, largest + 4));
   }
   return maxima;
 }
@@ -39,8 +40,10 @@ std::vector<float> block_maxima(std::span<const float> row) {
 float exp_of_negative(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-  const auto magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
-  x = -std::bit_cast<float>(std::min(magnitude, std::bit_cast<int32_t>(87.0f)));
+  constexpr auto kMost = std::bit_cast<uint32_t>(87.0f);
+  const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
+  const uint32_t is_more = 0u - (kMost - magnitude >> 31);  // all ones or none
+  x = -std::bit_cast<float>((magnitude & ~is_more) | (kMost & is_more));
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;
@@ -59,7 +62,8 @@ float log_sum_exp_of(std::span<const float> row, float largest) {
     const size_t n = std::min(kChunk, row.size() - first);
     // A logit less itself is NaN unless it is finite.
     for (size_t i = 0; i < n; i++) terms[i] = exp_of_negative(logits[i] - largest) + (logits[i] - logits[i]);
-    for (size_t i = 0; i < n; i++) total += terms[i];
+    std::fill(terms + n, terms + kChunk, 0.0f);
+    for (size_t i = 0; i < kChunk; i += 4) total += (terms[i] + terms[i + 1]) + (terms[i + 2] + terms[i + 3]);
   }
   return static_cast<float>(largest + std::log(total));
 }

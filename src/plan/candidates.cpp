@@ -42,7 +42,7 @@ float exp_of_negative(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   constexpr auto kMost = std::bit_cast<uint32_t>(87.0f);
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
-  const uint32_t is_more = 0u - (kMost - magnitude >> 31);  // all ones or none
+  const uint32_t is_more = 0u - ((kMost - magnitude) >> 31);  // all ones or none
   x = -std::bit_cast<float>((magnitude & ~is_more) | (kMost & is_more));
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;

@@ -1,0 +1,268 @@
+#include "server/http/connection.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <ctime>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "server/http/response.h"
+
+namespace rocmforge::server {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
+constexpr size_t kReadBytes = 16u << 10;
+constexpr int kSocketSendBytes = 128 << 10;  // what the system holds for a client that does not read
+
+}  // namespace
+
+Connection::Connection(Socket socket, ConnectionContext& context)
+    : socket_(std::move(socket)), context_(context), parser_(context.options.limits), output_(socket_.get_executor()) {
+  boost::system::error_code ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.set_option(asio::socket_base::send_buffer_size(kSocketSendBytes), ignored);
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+}
+
+Connection::~Connection() {
+  if (!exchange_) return;
+  exchange_->on_output(nullptr);
+  exchange_->cancel();
+}
+
+void Connection::enter(Phase phase, std::chrono::milliseconds patience) {
+  phase_ = phase;
+  deadline_ = steady_clock::now() + patience;
+}
+
+void Connection::close() {
+  if (std::exchange(is_closed_, true)) return;
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  if (exchange_) exchange_->cancel();
+  output_.cancel();
+}
+
+void Connection::close_when_idle() {
+  if (phase_ == Phase::idle) close();
+}
+
+void Connection::sweep(Time now) {
+  if (is_closed_) return;
+  if (phase_ == Phase::answer) {
+    if (is_pipelined_ && client_is_gone()) close();
+    if (now >= ping_at_) output_.cancel();
+    return;
+  }
+  if (now < deadline_ && !(phase_ == Phase::body && now >= body_deadline_)) return;
+  if (phase_ == Phase::head || phase_ == Phase::body) {
+    timed_out_ = true;  // the reader says so to the client
+    boost::system::error_code ignored;
+    socket_.cancel(ignored);
+    deadline_ = now + context_.options.head_deadline;
+    body_deadline_ = Time::max();
+  } else {
+    close();
+  }
+}
+
+void Connection::note_body_bytes(size_t n_now) {
+  context_.n_pending_body_bytes += n_now - n_body_bytes_;
+  n_body_bytes_ = n_now;
+}
+
+awaitable<bool> Connection::send(std::string bytes) {
+  enter(Phase::write, context_.options.write_stall);
+  for (size_t n_sent = 0; n_sent < bytes.size();) {
+    const auto buffer = asio::buffer(bytes.data() + n_sent, bytes.size() - n_sent);
+    const auto [error, n] = co_await socket_.async_write_some(buffer, kTuple);
+    if (error) co_return false;
+    n_sent += n;
+    deadline_ = steady_clock::now() + context_.options.write_stall;
+  }
+  co_return true;
+}
+
+awaitable<void> Connection::send_error(HttpError error) {
+  auto [head, body] = context_.error_answer(error);
+  std::string bytes = response_head(head, {.body_bytes = body.size(), .close = true}) + body;
+  if (!co_await send(std::move(bytes))) co_return;
+  // Closing with bytes unread would reset the connection, and the client might never see the answer.
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  enter(Phase::write, std::chrono::seconds(1));
+  std::string rest(kReadBytes, '\0');
+  for (size_t n_read = 0; n_read < (1u << 20);) {
+    const auto buffer = asio::buffer(rest);
+    const auto [failed, n] = co_await socket_.async_read_some(buffer, kTuple);
+    if (failed) break;
+    n_read += n;
+  }
+}
+
+awaitable<bool> Connection::read_request(Request& out) {
+  const HttpOptions& options = context_.options;
+  enter(Phase::idle, options.keep_alive_idle);
+  std::string chunk(kReadBytes, '\0');
+  bool said_continue = false;
+  for (;;) {
+    if (!unread_.empty()) {
+      const size_t n_taken = parser_.feed(unread_);
+      unread_.erase(0, n_taken);
+    }
+    note_body_bytes(parser_.body_bytes());
+    switch (parser_.state()) {
+      case RequestParser::State::done:
+        note_body_bytes(0);
+        out = parser_.take();
+        co_return true;
+      case RequestParser::State::failed: {
+        note_body_bytes(0);
+        const HttpError error = parser_.error();
+        co_await send_error(error);
+        co_return false;
+      }
+      case RequestParser::State::head:
+        if (parser_.has_begun() && phase_ == Phase::idle) enter(Phase::head, options.head_deadline);
+        break;
+      case RequestParser::State::body:
+        if (phase_ != Phase::body) body_deadline_ = steady_clock::now() + options.body_deadline;
+        if (parser_.expects_continue() && !std::exchange(said_continue, true)) {
+          if (!co_await send("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
+        }
+        enter(Phase::body, options.body_idle);
+        break;
+    }
+    if (context_.n_pending_body_bytes > options.max_pending_body_bytes) {
+      note_body_bytes(0);
+      co_await send_error({503, "too many large requests at once"});
+      co_return false;
+    }
+    if (context_.is_stopping && phase_ == Phase::idle) co_return false;
+    const auto buffer = asio::buffer(chunk);
+    const auto [error, n] = co_await socket_.async_read_some(buffer, kTuple);
+    if (error) {
+      note_body_bytes(0);
+      if (timed_out_ && !is_closed_) co_await send_error({408, "the request took too long to arrive"});
+      co_return false;
+    }
+    unread_.append(chunk.data(), n);
+  }
+}
+
+// Whether the other side has sent its FIN, with bytes before it unread or not.
+bool Connection::client_is_gone() {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  return info.tcpi_state != TCP_ESTABLISHED;
+}
+
+void Connection::watch(std::shared_ptr<Exchange> exchange) {
+  is_pipelined_ = !unread_.empty();
+  if (is_pipelined_) return;
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this(), exchange](const boost::system::error_code& error) {
+    if (error || self->exchange_ != exchange) return;
+    char byte;
+    const ssize_t n = recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n > 0) {
+      self->is_pipelined_ = true;
+    } else {
+      self->close();
+    }
+  });
+}
+
+awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep) {
+  const bool is_head = exchange->request().method == "HEAD", is_old = exchange->request().is_http_1_0;
+  exchange->on_output([weak = weak_from_this(), executor = socket_.get_executor()] {
+    asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->output_.cancel();
+    });
+  });
+  watch(exchange);
+  context_.handle(exchange);
+  std::string ping;
+  bool is_chunked = false;
+  for (;;) {
+    Exchange::Output out = exchange->take();
+    if (out.cancelled || is_closed_) co_return false;
+    std::string bytes;
+    if (out.head) {
+      const bool is_stream = out.is_stream;
+      if (is_stream && is_old) keep = false;
+      if (context_.is_stopping) keep = false;
+      is_chunked = is_stream && !is_old && !is_head;
+      ping = is_head ? "" : out.head->ping;
+      bytes = response_head(*out.head, {.body_bytes = is_stream ? std::nullopt : std::optional(out.bytes.size()),
+                                        .chunked = is_chunked,
+                                        .close = !keep});
+    }
+    if (is_head) out.bytes.clear();
+    if (is_chunked) {
+      append_chunk(bytes, out.bytes);
+      if (out.finished) bytes += kLastChunk;
+    } else {
+      bytes += out.bytes;
+    }
+    if (!bytes.empty()) {
+      if (!co_await send(std::move(bytes))) co_return false;
+      if (out.finished) co_return keep;
+      continue;  // more may have come meanwhile
+    }
+    if (out.finished) co_return keep;
+    phase_ = Phase::answer;
+    deadline_ = Time::max();
+    ping_at_ = ping.empty() ? Time::max() : steady_clock::now() + context_.options.ping_after;
+    output_.expires_at(Time::max());
+    co_await output_.async_wait(kTuple);
+    if (!ping.empty() && steady_clock::now() >= ping_at_ && !is_closed_) {
+      std::string reminder;
+      if (is_chunked) {
+        append_chunk(reminder, ping);
+      } else {
+        reminder = ping;
+      }
+      if (!co_await send(std::move(reminder))) co_return false;
+    }
+  }
+}
+
+awaitable<void> Connection::serve() {
+  const auto self = shared_from_this();
+  for (bool keep = true; keep;) {
+    Request request;
+    if (!co_await read_request(request)) break;
+    keep = wants_to_stay(request);
+    exchange_ = std::make_shared<Exchange>(std::move(request), context_.options.max_unsent_bytes);
+    keep = co_await answer(exchange_, keep);
+    const auto exchange = std::exchange(exchange_, nullptr);
+    exchange->on_output(nullptr);
+    if (!keep) exchange->cancel();
+    boost::system::error_code ignored;
+    socket_.cancel(ignored);  // the watch
+  }
+  boost::system::error_code ignored;
+  if (!is_closed_) socket_.shutdown(Socket::shutdown_both, ignored);
+  close();
+}
+
+awaitable<void> Connection::refuse() {
+  const auto self = shared_from_this();
+  co_await send_error({503, "too many connections"});
+  close();
+}
+
+}  // namespace rocmforge::server

@@ -1,0 +1,101 @@
+#include "server/http/exchange.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocmforge::server {
+
+// Calls the reader, outside the lock.
+void Exchange::add(std::unique_lock<std::mutex> lock) {
+  std::function<void()> wake;
+  if (!std::exchange(is_woken_, true)) wake = wake_;
+  lock.unlock();
+  if (wake) wake();
+}
+
+void Exchange::respond(ResponseHead head, std::string body) {
+  std::unique_lock lock(mutex_);
+  CHECK(!std::exchange(is_answered_, true));
+  head_ = std::move(head);
+  bytes_ = std::move(body);
+  is_finished_ = true;
+  add(std::move(lock));
+}
+
+void Exchange::start_stream(ResponseHead head) {
+  std::unique_lock lock(mutex_);
+  CHECK(!std::exchange(is_answered_, true));
+  head_ = std::move(head);
+  is_stream_ = true;
+  add(std::move(lock));
+}
+
+void Exchange::write(std::string_view bytes) {
+  std::unique_lock lock(mutex_);
+  CHECK(is_stream_ && !is_finished_);
+  if (is_cancelled_) return;
+  if (bytes_.size() + n_taken_bytes_ + bytes.size() > max_unsent_bytes_) return cancel_locked(std::move(lock));
+  bytes_.append(bytes);
+  add(std::move(lock));
+}
+
+void Exchange::finish() {
+  std::unique_lock lock(mutex_);
+  CHECK(is_stream_ && !std::exchange(is_finished_, true));
+  cancelled_ = nullptr;
+  add(std::move(lock));
+}
+
+void Exchange::on_cancel(std::function<void()> callback) {
+  std::unique_lock lock(mutex_);
+  if (!is_cancelled_) {
+    cancelled_ = std::move(callback);
+    return;
+  }
+  lock.unlock();
+  callback();
+}
+
+bool Exchange::is_cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return is_cancelled_;
+}
+
+Exchange::Output Exchange::take() {
+  const std::lock_guard lock(mutex_);
+  is_woken_ = false;
+  Output out;
+  out.head = std::exchange(head_, std::nullopt);
+  out.is_stream = is_stream_;
+  out.bytes = std::exchange(bytes_, {});
+  out.finished = is_finished_;
+  out.cancelled = is_cancelled_;
+  n_taken_bytes_ = out.bytes.size();
+  return out;
+}
+
+void Exchange::on_output(std::function<void()> wake) {
+  std::unique_lock lock(mutex_);
+  wake_ = std::move(wake);
+  const auto call = is_woken_ ? wake_ : nullptr;
+  lock.unlock();
+  if (call) call();
+}
+
+void Exchange::cancel() {
+  cancel_locked(std::unique_lock(mutex_));
+}
+
+void Exchange::cancel_locked(std::unique_lock<std::mutex> lock) {
+  if (is_finished_ || std::exchange(is_cancelled_, true)) return;
+  bytes_.clear();
+  std::function<void()> wake;
+  if (!std::exchange(is_woken_, true)) wake = wake_;
+  const std::function<void()> callback = std::exchange(cancelled_, nullptr);
+  lock.unlock();
+  if (callback) callback();
+  if (wake) wake();
+}
+
+}  // namespace rocmforge::server

@@ -1,0 +1,82 @@
+#pragma once
+// One request and its answer: the seam between the sockets and the API.
+//
+// The API side (any thread) answers at once or starts a stream, writes to it and finishes it. The connection (the event
+// loop) takes what is to be sent. Between them lies a bounded queue: a client that reads too slowly to keep it below
+// its bound is cut off, so nobody ever waits for a socket. When the client goes away, or is cut off, the exchange is
+// cancelled: the API's callback is called once, and what is written from then on is dropped.
+//
+// Tests take the connection's place: no socket is needed to see what an API answers.
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/request.h"
+
+namespace rocmforge::server {
+
+struct ResponseHead {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<Header> headers = {};
+  std::string ping = {};  // of a stream: sent when it was silent for a while
+};
+
+class Exchange {
+ public:
+  static constexpr size_t kMaxUnsentBytes = 256u << 10;
+
+  explicit Exchange(Request request, size_t max_unsent_bytes = kMaxUnsentBytes)
+      : request_(std::move(request)), max_unsent_bytes_(max_unsent_bytes) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  const Request& request() const { return request_; }
+  // The body is large and needed once.
+  std::string take_body() { return std::move(request_.body); }
+
+  // The API's side. Exactly one of respond() and start_stream(), once.
+  void respond(ResponseHead head, std::string body);
+  void start_stream(ResponseHead head);
+  void write(std::string_view bytes);  // REQUIRES: start_stream()
+  void finish();                       // REQUIRES: start_stream()
+  // `callback` is called once if the exchange is cancelled before it is finished; at once if it is already.
+  void on_cancel(std::function<void()> callback);
+  bool is_cancelled() const;
+
+  // The connection's side.
+  struct Output {
+    std::optional<ResponseHead> head;  // with the first output
+    bool is_stream = false;
+    std::string bytes;
+    bool finished = false;  // nothing follows
+    bool cancelled = false;
+  };
+  // What was written since the last call, which has been sent by now.
+  Output take();
+  // `wake` is called, on the writer's thread, when there is something to take; once until the next take().
+  void on_output(std::function<void()> wake);
+  void cancel();
+
+ private:
+  void add(std::unique_lock<std::mutex> lock);
+  void cancel_locked(std::unique_lock<std::mutex> lock);
+
+  Request request_;
+  const size_t max_unsent_bytes_;
+
+  mutable std::mutex mutex_;
+  std::optional<ResponseHead> head_;
+  std::string bytes_;
+  size_t n_taken_bytes_ = 0;  // by the last take(): perhaps still on their way into the socket
+  bool is_answered_ = false, is_stream_ = false, is_finished_ = false, is_cancelled_ = false;
+  bool is_woken_ = false;
+  std::function<void()> wake_, cancelled_;
+};
+
+}  // namespace rocmforge::server

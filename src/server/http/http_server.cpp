@@ -1,0 +1,205 @@
+#include "server/http/http_server.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "server/http/connection.h"
+
+namespace rocmforge::server {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+using asio::ip::tcp;
+
+struct HttpServer::State {
+  State(const HttpOptions& given, Handler handler, ErrorAnswer error_answer)
+      : options(given), handle(std::move(handler)), answer_error(std::move(error_answer)), workers(given.n_workers) {}
+
+  awaitable<void> accept();
+  awaitable<void> sweep();
+  void adopt(tcp::socket socket);
+  void wait_for_signal();
+
+  const HttpOptions options;
+  const Handler handle;
+  const ErrorAnswer answer_error;
+  std::string address;
+  asio::ip::address bound;
+  uint16_t port = 0;
+
+  asio::io_context loop{1};
+  tcp::acceptor acceptor{loop};
+  asio::signal_set signals{loop};
+  ConnectionContext context{options, handle, answer_error};
+  std::unordered_set<std::shared_ptr<Connection>> connections;
+  std::function<void(int)> signalled;
+  int n_signals = 0;
+  std::atomic<size_t> n_connections = 0;
+  std::atomic<uint64_t> n_accepted = 0, n_refused = 0;
+  asio::thread_pool workers;  // last: its threads end first
+};
+
+namespace {
+
+constexpr int kBacklog = 1024;
+
+Error cannot_listen(const std::string& where, const boost::system::error_code& error) {
+  return {ErrorCode::unsupported, fmt::format("server: cannot listen on {}: {}", where, error.message())};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpOptions& options, Handler handler,
+                                                       ErrorAnswer error_answer) {
+  auto state = std::make_unique<State>(options, std::move(handler), std::move(error_answer));
+  boost::system::error_code error;
+  state->bound = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
+  if (error) {
+    return Error{ErrorCode::invalid_argument, fmt::format("server: '{}' is not an address to listen on", options.host)};
+  }
+  const tcp::endpoint endpoint(state->bound, options.port);
+  const std::string where = fmt::format("{}:{}", options.host, options.port);
+  if (state->acceptor.open(endpoint.protocol(), error); error) return cannot_listen(where, error);
+  state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (state->acceptor.bind(endpoint, error); error) return cannot_listen(where, error);
+  if (state->acceptor.listen(kBacklog, error); error) return cannot_listen(where, error);
+  state->port = state->acceptor.local_endpoint(error).port();
+  const std::string name = state->bound.to_string();
+  state->address = fmt::format("{}:{}", state->bound.is_v6() ? "[" + name + "]" : name, state->port);
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpServer::~HttpServer() {
+  state_->workers.join();
+}
+
+const std::string& HttpServer::address() const {
+  return state_->address;
+}
+uint16_t HttpServer::port() const {
+  return state_->port;
+}
+bool HttpServer::is_loopback() const {
+  return state_->bound.is_loopback();
+}
+
+HttpStats HttpServer::stats() const {
+  return {state_->n_connections, state_->n_accepted, state_->n_refused};
+}
+
+void HttpServer::State::adopt(tcp::socket socket) {
+  const auto connection = std::make_shared<Connection>(std::move(socket), context);
+  // One too many gets an answer; many too many get none.
+  const bool is_welcome = connections.size() < options.max_connections;
+  if (!is_welcome) {
+    n_refused++;
+    if (connections.size() >= options.max_connections + 64) return connection->close();
+  }
+  n_accepted++;
+  connections.insert(connection);
+  n_connections = connections.size();
+  asio::co_spawn(loop, is_welcome ? connection->serve() : connection->refuse(), [this, connection](std::exception_ptr) {
+    connection->close();
+    connections.erase(connection);
+    n_connections = connections.size();
+  });
+}
+
+awaitable<void> HttpServer::State::accept() {
+  asio::steady_timer pause(loop);
+  for (;;) {
+    auto [error, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
+    if (!acceptor.is_open()) co_return;
+    if (error) {
+      // Mostly: no file descriptor left. Those who wait in the backlog may get one later.
+      log(LogLevel::warn, "server: cannot accept a connection: {}", error.message());
+      pause.expires_after(std::chrono::milliseconds(100));
+      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      continue;
+    }
+    adopt(std::move(socket));
+  }
+}
+
+awaitable<void> HttpServer::State::sweep() {
+  asio::steady_timer timer(loop);
+  for (;;) {
+    timer.expires_after(options.sweep);
+    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& connection : connections) connection->sweep(now);
+  }
+}
+
+void HttpServer::State::wait_for_signal() {
+  signals.async_wait([this](const boost::system::error_code& error, int) {
+    if (error) return;
+    wait_for_signal();
+    signalled(++n_signals);
+  });
+}
+
+void HttpServer::run() {
+  asio::co_spawn(state_->loop, state_->accept(), asio::detached);
+  asio::co_spawn(state_->loop, state_->sweep(), asio::detached);
+  state_->loop.run();
+  state_->connections.clear();
+  state_->n_connections = 0;
+}
+
+void HttpServer::stop(std::chrono::milliseconds grace) {
+  State* state = state_.get();
+  asio::post(state->loop, [this, state, grace] {
+    boost::system::error_code ignored;
+    state->acceptor.close(ignored);
+    state->context.is_stopping = true;
+    const auto connections = state->connections;
+    for (const auto& connection : connections) connection->close_when_idle();
+    if (connections.empty() || grace.count() <= 0) {
+      for (const auto& connection : connections) connection->close();
+      state->signals.cancel(ignored);
+      return state->loop.stop();
+    }
+    const auto step = std::min(grace, std::chrono::milliseconds(20));
+    post_after(step, [this, rest = grace - step] { stop(rest); });
+  });
+}
+
+void HttpServer::post_work(std::function<void()> work) {
+  asio::post(state_->workers, std::move(work));
+}
+
+void HttpServer::post_after(std::chrono::milliseconds delay, std::function<void()> call) {
+  asio::post(state_->loop, [this, delay, call = std::move(call)]() mutable {
+    auto timer = std::make_shared<asio::steady_timer>(state_->loop, delay);
+    timer->async_wait([timer, call = std::move(call)](const boost::system::error_code& error) {
+      if (!error) call();
+    });
+  });
+}
+
+void HttpServer::on_signal(std::function<void(int)> call) {
+  State* state = state_.get();
+  state->signalled = std::move(call);
+  boost::system::error_code ignored;
+  state->signals.add(SIGTERM, ignored);
+  state->signals.add(SIGINT, ignored);
+  state->wait_for_signal();
+}
+
+}  // namespace rocmforge::server

@@ -1,0 +1,78 @@
+#pragma once
+// An HTTP/1.1 server for many slow answers: one event loop, a coroutine per connection, a few threads for work that may
+// take longer than a moment. Knows neither JSON nor models: requests go to a handler as Exchanges (exchange.h).
+//
+// Threads: the handler is called on the event loop and must not block; post_work() takes what does. Everything public
+// may be called from any thread, except run(), which is the event loop.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "server/http/exchange.h"
+#include "server/http/request_parser.h"
+
+namespace rocmforge::server {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";  // an address; "localhost" is 127.0.0.1
+  uint16_t port = 8080;            // 0: any free one
+  HttpLimits limits = {};
+  size_t max_connections = 1024;
+  size_t max_pending_body_bytes = 256u << 20;  // of all requests being read, together
+  size_t max_unsent_bytes = Exchange::kMaxUnsentBytes;
+  size_t n_workers = 2;
+  using Milliseconds = std::chrono::milliseconds;
+  Milliseconds head_deadline = std::chrono::seconds(10);  // from a request's first byte to its last header
+  Milliseconds body_idle = std::chrono::seconds(30);
+  Milliseconds body_deadline = std::chrono::minutes(5);
+  Milliseconds keep_alive_idle = std::chrono::seconds(60);
+  Milliseconds write_stall = std::chrono::seconds(30);  // without a byte accepted by the client
+  Milliseconds ping_after = std::chrono::seconds(5);    // of a stream's silence
+  Milliseconds sweep = std::chrono::milliseconds(250);  // how often deadlines are looked at
+};
+
+struct HttpStats {
+  size_t n_connections = 0;
+  uint64_t n_accepted = 0, n_refused = 0;  // refused: beyond max_connections
+};
+
+class HttpServer {
+ public:
+  using Handler = std::function<void(std::shared_ptr<Exchange>)>;
+  // The answer to what is not a request; the connection is closed after it.
+  using ErrorAnswer = std::function<std::pair<ResponseHead, std::string>(const HttpError&)>;
+
+  // Listens; connections are answered once run() runs. invalid_argument: not an address. unsupported: the system
+  // refuses it (in use, not ours, not permitted).
+  static Result<std::unique_ptr<HttpServer>> listen(const HttpOptions& options, Handler handler,
+                                                    ErrorAnswer error_answer);
+  ~HttpServer();
+
+  const std::string& address() const;  // "127.0.0.1:8080", "[::1]:8080"
+  uint16_t port() const;
+  bool is_loopback() const;
+  HttpStats stats() const;
+
+  // Until stop(). The handler must be ready before.
+  void run();
+  // Takes no more connections, gives those with an answer under way up to `grace` to send it, then ends run().
+  void stop(std::chrono::milliseconds grace);
+
+  // On one of the worker threads.
+  void post_work(std::function<void()> work);
+  // On the event loop.
+  void post_after(std::chrono::milliseconds delay, std::function<void()> call);
+  // `call` gets the number of SIGTERMs and SIGINTs so far, on the event loop.
+  void on_signal(std::function<void(int)> call);
+
+ private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rocmforge::server

@@ -47,6 +47,8 @@ class CopyPlacement final : public Placement {
   uint64_t packed_bytes(const WeightShape& shape) const override { return shape.file_bytes(); }
   uint64_t rows_per_unit(const WeightShape&) const override { return 8; }
   size_t staging_bytes() const override { return staging_bytes_; }
+  uint64_t available_bytes() const override { return UINT64_MAX; }
+  uint64_t overhead_bytes(size_t n_loaders) const override { return n_loaders * staging_bytes_; }
   Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) override {
     arena_ = std::make_unique<Memory>(arena_bytes);
     for (size_t i = 0; i < n_loaders; i++) staging_.push_back(std::make_unique<Memory>(staging_bytes_));

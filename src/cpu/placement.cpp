@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "cpu/weight.h"
 #include "tensor/packed.h"
 
 namespace rocmforge {
@@ -27,7 +26,7 @@ size_t CpuPlacement::staging_bytes() const {
 Result<void> CpuPlacement::reserve(uint64_t arena_bytes, size_t n_loaders) {
   release();
   const uint64_t available = available_();
-  const uint64_t staging = n_loaders * cpu::kStagingBytes;
+  const uint64_t staging = overhead_bytes(n_loaders);
   arena_ = TRY(cpu::Memory::allocate(arena_bytes, available - std::min(available, staging), "weights"));
   staging_ = TRY(cpu::Memory::allocate(staging, available - arena_bytes, "staging buffers"));
   n_loaders_ = n_loaders;

@@ -6,6 +6,7 @@
 
 #include "cpu/isa/kernels.h"
 #include "cpu/memory.h"
+#include "cpu/weight.h"
 #include "weights/placement.h"
 
 namespace rocmforge {
@@ -18,6 +19,8 @@ class CpuPlacement final : public Placement {
   uint64_t packed_bytes(const WeightShape& shape) const override;
   uint64_t rows_per_unit(const WeightShape& shape) const override;
   size_t staging_bytes() const override;
+  uint64_t available_bytes() const override { return available_(); }
+  uint64_t overhead_bytes(size_t n_loaders) const override { return n_loaders * cpu::kStagingBytes; }
 
   Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) override;
   void release() override;

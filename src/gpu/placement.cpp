@@ -18,6 +18,12 @@ uint64_t GpuPlacement::packed_bytes(const WeightShape& shape) const {
   return gpu::plane_offsets(gpu::plane_table(shape.dtype), n_blocks(shape, shape.total_rows())).total_bytes;
 }
 
+// A device that cannot say how much is free says so again, as an error, when memory is asked for.
+uint64_t GpuPlacement::available_bytes() const {
+  const auto free = device_->free_bytes();
+  return free.ok() ? *free : device_->memory_bytes();
+}
+
 gpu::Planes GpuPlacement::planes(uint64_t address, const WeightShape& shape) const {
   const gpu::PlaneTable table = gpu::plane_table(shape.dtype);
   const gpu::PlaneOffsets offsets = gpu::plane_offsets(table, n_blocks(shape, shape.total_rows()));

@@ -31,6 +31,8 @@ class GpuPlacement final : public Placement {
   uint64_t packed_bytes(const WeightShape& shape) const override;
   uint64_t rows_per_unit(const WeightShape&) const override { return 1; }
   size_t staging_bytes() const override { return kStagingBytes; }
+  uint64_t available_bytes() const override;
+  uint64_t overhead_bytes(size_t n_loaders) const override { return 2 * n_loaders * kStagingBytes; }
 
   Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) override;
   void release() override;

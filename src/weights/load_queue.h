@@ -4,6 +4,7 @@
 //
 // Threads: one at a time.
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -31,15 +32,23 @@ class LoadQueue {
 
   // Somebody waits for it now. No effect on a weight that is not queued, or awaited already.
   void promote(WeightId id) {
-    if (std::erase(ahead_, id) > 0) awaited_.push_back(id);
+    if (erase(ahead_, id)) awaited_.push_back(id);
   }
 
   void remove(WeightId id) {
-    if (std::erase(awaited_, id) == 0) std::erase(ahead_, id);
+    if (!erase(awaited_, id)) erase(ahead_, id);
   }
 
-  // REQUIRES: !empty()
-  WeightId front() const { return awaited_.empty() ? ahead_.front() : awaited_.front(); }
+  // The first for which can_begin(id).
+  template <class F>
+  std::optional<WeightId> first(F&& can_begin) const {
+    for (const auto* ids : {&awaited_, &ahead_}) {
+      for (const WeightId id : *ids) {
+        if (can_begin(id)) return id;
+      }
+    }
+    return std::nullopt;
+  }
 
   std::vector<WeightId> all() const {
     std::vector<WeightId> ids(awaited_.begin(), awaited_.end());
@@ -48,6 +57,14 @@ class LoadQueue {
   }
 
  private:
+  // A weight is queued once, and most often near the front.
+  static bool erase(std::deque<WeightId>& ids, WeightId id) {
+    const auto at = std::find(ids.begin(), ids.end(), id);
+    if (at == ids.end()) return false;
+    ids.erase(at);
+    return true;
+  }
+
   std::deque<WeightId> awaited_;
   std::deque<WeightId> ahead_;
 };

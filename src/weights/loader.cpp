@@ -40,12 +40,17 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
       placement_(placement),
       n_loaders_(n_loaders),
       clock_(std::move(clock)),
-      words_(table.size()),
-      flights_(table.size()) {
+      words_(table.size() + table.n_stages()),
+      berths_(table),
+      flights_(table.size()),
+      n_experts_absent_(table.n_stages()) {
   CHECK(n_loaders_ > 0);
   counts_.n_tensors = table.size();
   counts_.n_layers = table.n_layers();
-  for (const LazyTensor& weight : table.tensors()) counts_.total_bytes += weight.file_bytes;
+  for (const LazyTensor& weight : table.tensors()) {
+    counts_.total_bytes += weight.file_bytes;
+    if (weight.expert) n_experts_absent_[weight.stage]++;
+  }
 }
 
 Loader::~Loader() {
@@ -56,7 +61,39 @@ Error Loader::named(Error error, WeightId id) const {
   return std::move(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
 }
 
+uint64_t Loader::address(WeightId id) const {
+  const LazyTensor& weight = table_.tensor(id);
+  return weight.unit ? berths_.address(*weight.unit) + weight.address : weight.address;
+}
+
+bool Loader::try_lease(WeightId id) {
+  if (!word(id).try_lease()) return false;
+  if (const auto unit = unit_of(id)) berths_.used(*unit);
+  return true;
+}
+
+// More than there are berths for can never be there at once.
+Result<void> Loader::check_room(std::span<const WeightId> ids) const {
+  if (table_.pools().empty()) return {};
+  std::vector<std::pair<uint32_t, UnitId>> units;
+  for (const WeightId id : ids) {
+    if (const auto unit = unit_of(id)) units.emplace_back(table_.unit(*unit).pool, *unit);
+  }
+  std::ranges::sort(units);
+  const auto last = std::ranges::unique(units).begin();
+  for (uint32_t pool = 0; pool < table_.pools().size(); pool++) {
+    const auto n = std::count_if(units.begin(), last, [&](const auto& unit) { return unit.first == pool; });
+    if (std::cmp_greater(n, table_.pools()[pool].n_berths)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("weights: {} groups of weights asked for at once, the budget has room for {}", n,
+                               table_.pools()[pool].n_berths)};
+    }
+  }
+  return {};
+}
+
 Result<void> Loader::lease(std::span<const WeightId> ids) {
+  TRY(check_room(ids));
   // A load that was under way with nobody waiting for it began before this call, and its failure is not this call's: it
   // is tried again. Each weight can be in that state once, unless others keep asking for it ahead.
   for (size_t attempt = 0;; attempt++) {
@@ -95,14 +132,17 @@ Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unatten
     }
   }
   quiet_.notify_all();
+  unstick();
   return *std::move(error);
 }
 
+// One that moves is released under the mutex: a load may wait for its place.
 void Loader::release(WeightId id) {
-  if (word(id).try_release()) return;
+  if (!unit_of(id) && word(id).try_release()) return;
   const Lock lock(mutex_);
   word(id).release();
   quiet_.notify_all();
+  unstick();
 }
 
 void Loader::prefetch(std::span<const WeightId> ids) {
@@ -118,6 +158,12 @@ void Loader::prefetch(std::span<const WeightId> ids) {
   }
 }
 
+void Loader::give_back(std::span<const WeightId> ids) {
+  for (const WeightId id : ids) {
+    if (const auto unit = unit_of(id)) berths_.done(*unit);
+  }
+}
+
 Loader::Joined Loader::join(WeightId id) {
   if (clearing_) {
     auto refused = std::make_shared<Flight>();
@@ -130,6 +176,7 @@ Loader::Joined Loader::join(WeightId id) {
   switch (word(id).state()) {
     case LoadState::resident:
       word(id).lease();
+      if (const auto unit = unit_of(id)) berths_.used(*unit);
       return {};
     case LoadState::loading:
     case LoadState::in_flight:
@@ -154,6 +201,7 @@ std::shared_ptr<Loader::Flight> Loader::begin(WeightId id, Urgency urgency) {
   counts_.n_loads++;
   if (n_flights_++ == 0) busy_since_ = clock_();
   start_threads(id);
+  is_stuck_ = false;
   work_posted_.notify_all();
   return flight;
 }
@@ -174,17 +222,19 @@ void Loader::start_threads(WeightId id) {
 void Loader::work(size_t loader) {
   Lock lock(mutex_);
   while (true) {
-    work_posted_.wait(lock, [&] { return stopping_ || (!queue_.empty() && arena_ != Arena::reserving); });
+    work_posted_.wait(lock, [&] { return stopping_ || (!queue_.empty() && !is_stuck_ && arena_ != Arena::reserving); });
     if (stopping_) return;
     if (arena_ == Arena::absent) {
       reserve(lock);
       continue;
     }
-    const Piece piece = take_piece();
+    const std::optional<Piece> piece = take_piece();
+    is_stuck_ = !piece;
+    if (is_stuck_) continue;
     lock.unlock();
-    Result<void> landed = load_piece(piece, loader);
+    Result<void> landed = load_piece(*piece, loader);
     lock.lock();
-    end_piece(lock, piece, std::move(landed), loader);
+    end_piece(lock, *piece, std::move(landed), loader);
   }
 }
 
@@ -203,8 +253,37 @@ void Loader::reserve(Lock& lock) {
   report(lock);
 }
 
-Loader::Piece Loader::take_piece() {
-  const WeightId id = queue_.front();
+bool Loader::has_place(WeightId id, std::vector<bool>& is_full) {
+  const auto unit = unit_of(id);
+  if (!unit) return true;
+  const uint32_t pool = table_.unit(*unit).pool;
+  if (is_full[pool] && !berths_.has(*unit)) return false;
+  is_full[pool] = !berths_.claim(*unit, [this](UnitId tenant) { return empty(tenant); });
+  return !is_full[pool];
+}
+
+bool Loader::empty(UnitId unit) {
+  const auto is_idle = [&](WeightId id) { return !flights_[id.value] && word(id).n_leases() == 0; };
+  const auto& weights = table_.unit(unit).weights;
+  // A hit may come between the two looks: what has left by then is read again.
+  return std::ranges::all_of(weights, is_idle) && std::ranges::all_of(weights, [&](WeightId id) {
+           if (word(id).state() != LoadState::resident) return true;
+           if (!word(id).try_unload_idle()) return false;
+           left(id);
+           return true;
+         });
+}
+
+void Loader::unstick() {
+  is_stuck_ = false;
+  if (!queue_.empty()) work_posted_.notify_all();
+}
+
+std::optional<Loader::Piece> Loader::take_piece() {
+  std::vector<bool> is_full(table_.pools().size());
+  const auto next = queue_.first([&](WeightId queued) { return has_place(queued, is_full); });
+  if (!next) return std::nullopt;
+  const WeightId id = *next;
   const uint64_t total_rows = table_.tensor(id).shape.total_rows();
   Piece piece{id, flights_[id.value]};
   Flight& flight = *piece.flight;
@@ -224,7 +303,7 @@ Result<void> Loader::load_piece(const Piece& piece, size_t loader) {
   const auto staging = TRY(placement_.staging(loader));
   const auto rows =
       TRY(read_piece(file, weight.file_offset + piece.first_row * row_bytes, piece.n_rows * row_bytes, staging));
-  return placement_.land(weight.address, weight.shape, piece.first_row, rows, loader);
+  return placement_.land(address(piece.id), weight.shape, piece.first_row, rows, loader);
 }
 
 // The second look at the file makes sure that no byte was read after it changed.
@@ -232,7 +311,7 @@ Result<void> Loader::finish_weight(WeightId id, size_t loader) {
   const LazyTensor& weight = table_.tensor(id);
   TRY(check_unchanged(file_.file(weight.shard)));
   const std::lock_guard guard(finish_mutex_);
-  return placement_.finish(weight.address, weight.shape, loader);
+  return placement_.finish(address(id), weight.shape, loader);
 }
 
 void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size_t loader) {
@@ -279,15 +358,41 @@ void Loader::publish(WeightId id, Flight& flight) {
   } else {
     word(id).publish(flight.n_waiters);
     flight.landed = true;
+    arrived(id);
   }
   if (--n_flights_ == 0) counts_.seconds += seconds(clock_() - busy_since_);
   flights_[id.value].reset();
+  unstick();
 }
 
 void Loader::wake(Flight& flight) {
   flight.over = true;
   flight.ended.notify_all();
   quiet_.notify_all();
+}
+
+void Loader::arrived(WeightId id) {
+  n_resident_++;
+  const LazyTensor& weight = table_.tensor(id);
+  if (weight.expert && --n_experts_absent_[weight.stage] == 0 && !weight.unit) {
+    word(all_experts(weight.stage)).publish(0);
+  }
+}
+
+void Loader::left(WeightId id) {
+  n_resident_--;
+  const LazyTensor& weight = table_.tensor(id);
+  if (weight.expert) n_experts_absent_[weight.stage]++;
+}
+
+bool Loader::try_unload(WeightId id) {
+  if (table_.tensor(id).expert) {
+    WeightWord& together = word(all_experts(table_.tensor(id).stage));
+    if (together.state() == LoadState::resident && !together.try_unload()) return false;
+  }
+  if (!word(id).try_unload()) return false;
+  left(id);
+  return true;
 }
 
 void Loader::evict(WeightId id) {
@@ -303,7 +408,7 @@ void Loader::evict(WeightId id) {
       case LoadState::in_flight:
         return false;
       case LoadState::resident:
-        return word(id).try_unload();
+        return try_unload(id);
     }
     RF_UNREACHABLE("load state");
   });
@@ -315,11 +420,11 @@ void Loader::clear() {
   clearing_ = true;
   for (const WeightId id : queue_.all()) abandon(id, cleared());
   quiet_.wait(lock, [&] { return n_flights_ == 0; });
-  for (PaddedWord& padded : words_) {
-    WeightWord& weight = padded.word;
-    quiet_.wait(lock, [&] { return weight.state() != LoadState::resident || weight.try_unload(); });
-    weight.move_to(LoadState::unloaded);
+  for (const LazyTensor& weight : table_.tensors()) {
+    quiet_.wait(lock, [&] { return word(weight.id).state() != LoadState::resident || try_unload(weight.id); });
+    word(weight.id).move_to(LoadState::unloaded);
   }
+  berths_.reset();
 
   stopping_ = true;
   work_posted_.notify_all();

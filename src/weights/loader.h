@@ -6,16 +6,21 @@
 // publishes it with a lease for every call that waited. A failed piece ends its flight, and only the calls that
 // waited for that flight see the error.
 //
+// A weight that moves (weight_table.h) is read into the berth that its unit gets when the first piece is taken: a unit
+// that nobody holds and no load is filling leaves for it. Until there is one the flight stays queued and others go on.
+//
 // Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
 // clear. Loader threads start with the first load and end in clear(). Calls that find everything resident take no lock,
 // and nothing that may block (reading, landing, reserving, the callback) happens under one that others wait for.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -23,6 +28,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "gguf/reader.h"
+#include "weights/berths.h"
 #include "weights/load_queue.h"
 #include "weights/loading_stats.h"
 #include "weights/placement.h"
@@ -40,16 +46,23 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   const WeightWord& word(WeightId id) const { return words_[id.value].word; }
+  // Where it lies in the arena. REQUIRES: a lease on it, or it does not move
+  uint64_t address(WeightId id) const;
 
   bool is_stage_resident(uint32_t stage) const;
+  bool all_resident() const { return n_resident_ == table_.size(); }
 
   // A lease if the weight is resident; never blocks.
-  bool try_lease(WeightId id) { return words_[id.value].word.try_lease(); }
+  bool try_lease(WeightId id);
   // A lease on each, once all are resident; on error none.
   Result<void> lease(std::span<const WeightId> ids);
   void release(WeightId id);
+  // All experts of a stage as one weight, there while they all are and do not move. Only try_lease and release take it.
+  WeightId all_experts(uint32_t stage) const { return WeightId(static_cast<uint32_t>(table_.size()) + stage); }
 
   void prefetch(std::span<const WeightId> ids);
+  // Of those that move: the first to make room.
+  void give_back(std::span<const WeightId> ids);
   void evict(WeightId id);
   void clear();
 
@@ -71,6 +84,10 @@ class Loader {
 
   WeightWord& word(WeightId id) { return words_[id.value].word; }
   Error named(Error error, WeightId id) const;
+  std::optional<UnitId> unit_of(WeightId id) const {
+    return id.value < table_.size() ? table_.tensor(id).unit : std::nullopt;
+  }
+  Result<void> check_room(std::span<const WeightId> ids) const;
 
   // What a call waits for: null when the weight was resident and is leased now. `unattended`: the load was under way
   // with nobody waiting for it.
@@ -84,7 +101,13 @@ class Loader {
   Joined join(WeightId id);
   std::shared_ptr<Flight> begin(WeightId id, Urgency urgency);
   void start_threads(WeightId id);
-  Piece take_piece();
+  std::optional<Piece> take_piece();
+  bool has_place(WeightId id, std::vector<bool>& is_full);
+  bool empty(UnitId unit);
+  void unstick();
+  bool try_unload(WeightId id);
+  void arrived(WeightId id);
+  void left(WeightId id);
   void abandon(WeightId id, Error error);
   void publish(WeightId id, Flight& flight);
   void wake(Flight& flight);
@@ -104,7 +127,9 @@ class Loader {
   Placement& placement_;
   const size_t n_loaders_;
   const Clock clock_;
-  std::vector<PaddedWord> words_;
+  std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together
+  std::atomic<size_t> n_resident_ = 0;
+  Berths berths_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_posted_;  // for loaders
@@ -114,7 +139,9 @@ class Loader {
   LoadQueue queue_;                               // flights with pieces nobody has taken
   std::vector<std::shared_ptr<Flight>> flights_;  // by weight; null: none
   size_t n_flights_ = 0;
+  std::vector<size_t> n_experts_absent_;  // by stage; weights
   std::vector<std::thread> threads_;
+  bool is_stuck_ = false;  // what is queued has no berth until a lease or a load ends
   bool stopping_ = false;
   bool clearing_ = false;
   LoadingStats counts_;   // of what has happened; what is the case now is read off the words

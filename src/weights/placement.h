@@ -48,6 +48,10 @@ class Placement {
   // may need around it; a weight whose unit of rows is longer is refused.
   virtual size_t staging_bytes() const = 0;
 
+  // What may still be taken now, and what reserve() takes of that beside the arena: what a memory budget counts.
+  virtual uint64_t available_bytes() const = 0;
+  virtual uint64_t overhead_bytes(size_t n_loaders) const = 0;
+
   // Allocates the arena and a staging buffer for each loader: out_of_memory with needed and available.
   virtual Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) = 0;
   // Gives everything back, once copies under way are done.

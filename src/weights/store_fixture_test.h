@@ -170,6 +170,9 @@ class TestPlacement final : public Placement {
   uint64_t rows_per_unit(const WeightShape&) const override { return kUnitRows; }
   size_t staging_bytes() const override { return staging_bytes_; }
 
+  uint64_t available_bytes() const override { return UINT64_MAX; }
+  uint64_t overhead_bytes(size_t n_loaders) const override { return n_loaders * staging_bytes_; }
+
   Result<void> reserve(uint64_t arena_bytes, size_t n_loaders) override {
     if (reserves.blows()) return Error{ErrorCode::out_of_memory, "no room"};
     CHECK(!is_reserved_);

@@ -31,6 +31,10 @@ struct WeightStore::State {
   Loader loader;
 };
 
+size_t WeightStore::Options::n_loaders_or_default() const {
+  return n_loaders > 0 ? n_loaders : std::min(available_cores(), kMaxDefaultLoaders);
+}
+
 WeightStore::WeightStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 WeightStore::~WeightStore() {
@@ -40,8 +44,8 @@ WeightStore::~WeightStore() {
 Result<std::unique_ptr<WeightStore>> WeightStore::create(std::shared_ptr<const gguf::GgufFile> file,
                                                          Placement& placement, std::vector<WeightRequest> requests,
                                                          const Options& options) {
-  const size_t n_loaders = options.n_loaders > 0 ? options.n_loaders : std::min(available_cores(), kMaxDefaultLoaders);
-  WeightTable table = TRY(WeightTable::build(*file, placement, requests, n_loaders));
+  const size_t n_loaders = options.n_loaders_or_default();
+  WeightTable table = TRY(WeightTable::build(*file, placement, requests, n_loaders, options.budget_bytes));
   auto state = std::make_unique<State>(std::move(file), placement, std::move(table), n_loaders, options.clock);
   return std::unique_ptr<WeightStore>(new WeightStore(std::move(state)));
 }
@@ -65,7 +69,8 @@ const LazyTensor& WeightStore::Lease::tensor() const {
 }
 
 const std::byte* WeightStore::Lease::data() const {
-  return store_->state_->placement.base() + tensor().address;
+  CHECK(store_ != nullptr);
+  return store_->state_->placement.base() + store_->address(id_);
 }
 
 std::span<const LazyTensor> WeightStore::tensors() const {
@@ -90,6 +95,31 @@ uint64_t WeightStore::arena_bytes() const {
   return state_->table.arena_bytes();
 }
 
+uint64_t WeightStore::address(WeightId id) const {
+  return state_->loader.address(id);
+}
+
+bool WeightStore::is_streamed(uint32_t stage) const {
+  CHECK(stage < n_stages());
+  return state_->table.is_streamed(stage);
+}
+
+uint64_t WeightStore::streamed_bytes() const {
+  uint64_t n_bytes = 0;
+  for (const LazyTensor& weight : tensors()) {
+    if (weight.unit && !weight.expert) n_bytes += weight.file_bytes;
+  }
+  return n_bytes;
+}
+
+bool WeightStore::experts_move() const {
+  return state_->table.experts_move();
+}
+
+bool WeightStore::is_settled() const {
+  return state_->table.units().empty() && state_->loader.all_resident();
+}
+
 Result<WeightStore::Lease> WeightStore::get(WeightId id) {
   if (!state_->loader.try_lease(id)) TRY(state_->loader.lease({&id, 1}));
   return Lease(this, id);
@@ -107,26 +137,52 @@ void WeightStore::prefetch(std::span<const WeightId> ids) {
   state_->loader.prefetch(ids);
 }
 
+void WeightStore::give_back(std::span<const WeightId> ids) {
+  state_->loader.give_back(ids);
+}
+
+std::optional<WeightStore::Lease> WeightStore::try_get_experts(uint32_t stage) {
+  CHECK(stage < n_stages());
+  const WeightId experts = state_->loader.all_experts(stage);
+  if (!state_->loader.try_lease(experts)) return std::nullopt;
+  return Lease(this, experts);
+}
+
 Result<void> WeightStore::preload_layers(uint32_t first_layer, uint32_t n_layers) {
   const WeightTable& table = state_->table;
   if (first_layer > table.n_layers() || n_layers > table.n_layers() - first_layer) {
     return Error{ErrorCode::invalid_argument, fmt::format("weights: layers {} to {}: there are {}", first_layer,
                                                           uint64_t{first_layer} + n_layers, table.n_layers())};
   }
-  std::vector<WeightId> ids;
-  for (uint32_t i = 0; i < n_layers; i++) {
-    const auto stage = table.stage(1 + first_layer + i);
-    ids.insert(ids.end(), stage.begin(), stage.end());
+  // Side by side where everything has a place; one after the other where they take turns.
+  const size_t at_once = table.units().empty() ? std::max(n_layers, 1u) : 1;
+  for (uint32_t i = 0; i < n_layers; i += at_once) {
+    std::vector<WeightId> ids;
+    for (uint32_t j = i; j < std::min<size_t>(n_layers, i + at_once); j++) {
+      const auto stage = table.stage(1 + first_layer + j);
+      ids.insert(ids.end(), stage.begin(), stage.end());
+    }
+    TRY(get_all(ids));
   }
-  TRY(get_all(ids));
   return {};
 }
 
 Result<void> WeightStore::preload_all() {
+  const WeightTable& table = state_->table;
+  std::vector<size_t> n_left;
+  for (const WeightTable::Pool& pool : table.pools()) n_left.push_back(pool.n_berths);
+  std::vector<bool> has_berth(table.units().size());
+  for (size_t i = 0; i < has_berth.size(); i++) {
+    size_t& left = n_left[table.units()[i].pool];
+    has_berth[i] = left > 0;
+    left -= has_berth[i];
+  }
   std::vector<WeightId> ids;
   for (uint32_t i = 0; i < n_stages(); i++) {
-    const auto stage = stage_weights(i);
-    ids.insert(ids.end(), stage.begin(), stage.end());
+    for (const WeightId id : stage_weights(i)) {
+      const auto unit = tensor(id).unit;
+      if (!unit || has_berth[unit->value]) ids.push_back(id);
+    }
   }
   TRY(get_all(ids));
   return {};

@@ -24,7 +24,7 @@ Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& plac
   const DTypeInfo& dtype = dtype_info(shape.dtype);
   const CheckedU64 file_bytes =
       CheckedU64(shape.row_elements / dtype.block_elements) * dtype.block_bytes * shape.n_rows * shape.n_matrices;
-  const bool is_whole = request.part.empty();
+  const bool is_whole = request.part.empty() && !request.expert;
   const bool fits = is_whole ? file_bytes.valid() && request.skip_bytes == 0 && file_bytes.value() == info.n_bytes
                              : (file_bytes + request.skip_bytes).fits(info.n_bytes);
   if (shape.dtype != info.dtype || shape.row_elements % dtype.block_elements != 0 || !fits || file_bytes.value() == 0) {
@@ -41,7 +41,12 @@ Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& plac
                     .file_offset = info.offset + request.skip_bytes,
                     .file_bytes = file_bytes.value(),
                     .packed_bytes = placement.packed_bytes(shape),
-                    .address = 0};
+                    .expert = request.expert};
+}
+
+// What a weight takes of the arena, so that whatever follows is aligned.
+CheckedU64 padded(const LazyTensor& weight) {
+  return CheckedU64(weight.packed_bytes).rounded_up(WeightTable::kAddressAlignment);
 }
 
 // How many rows to read at once: whole units that fit a staging buffer, few enough that every loader gets a share.
@@ -68,7 +73,8 @@ Result<uint64_t> cut_pieces(const Placement& placement, const LazyTensor& weight
 }  // namespace
 
 Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placement& placement,
-                                       std::span<const WeightRequest> requests, size_t n_loaders) {
+                                       std::span<const WeightRequest> requests, size_t n_loaders,
+                                       std::optional<uint64_t> budget_bytes) {
   CHECK(n_loaders > 0);
   WeightTable table;
   table.tensors_.reserve(requests.size());
@@ -76,8 +82,10 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
   for (const WeightRequest& request : requests) {
     const WeightId id(static_cast<uint32_t>(table.tensors_.size()));
     table.tensors_.push_back(TRY(make_handle(file, placement, request, id)));
-    if (!request.part.empty()) {
-      table.part_names_.push_back(fmt::format("{}/{}", request.tensor->name, request.part));
+    if (!request.part.empty() || request.expert) {
+      const std::string_view of = request.tensor->name;
+      table.part_names_.push_back(request.expert ? fmt::format("{}/{}", of, *request.expert)
+                                                 : fmt::format("{}/{}", of, request.part));
       table.tensors_.back().name = table.part_names_.back();
     }
     table.piece_rows_.push_back(TRY(cut_pieces(placement, table.tensors_.back(), n_loaders)));
@@ -90,21 +98,89 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
     return weight_error(ErrorCode::invalid_argument, table.tensors_[*twice].name, "requested twice");
   }
 
-  CheckedU64 end = 0;
-  for (const std::vector<WeightId>& stage : table.stages_) {
-    for (const WeightId id : stage) {
-      LazyTensor& weight = table.tensors_[id.value];
-      end = end.rounded_up(kAddressAlignment);
-      if (end.valid()) weight.address = end.value();
-      end += weight.packed_bytes;
+  table.streamed_.assign(table.n_stages(), false);
+  CheckedU64 total = 0;
+  for (const LazyTensor& weight : table.tensors_) total += padded(weight);
+  if (!total.valid()) return Error{ErrorCode::out_of_range, "weights: the arena's size does not fit 64 bits"};
+  if (budget_bytes) TRY(table.choose_units(*budget_bytes));
+  TRY(table.lay_out());
+  return table;
+}
+
+Result<void> WeightTable::choose_units(uint64_t budget_bytes) {
+  std::vector<StageBytes> sizes(n_stages());
+  std::vector<std::vector<uint64_t>> expert_bytes(n_stages());
+  for (uint32_t s = 0; s < n_stages(); s++) {
+    for (const WeightId id : stages_[s]) {
+      const uint64_t n_bytes = padded(tensor(id)).value();
+      const auto expert = tensor(id).expert;
+      if (!expert) {
+        sizes[s].own += n_bytes;
+        continue;
+      }
+      if (*expert >= expert_bytes[s].size()) expert_bytes[s].resize(*expert + 1);
+      expert_bytes[s][*expert] += n_bytes;
+      sizes[s].experts += n_bytes;
+    }
+    for (const uint64_t n_bytes : expert_bytes[s]) sizes[s].largest_expert = std::max(sizes[s].largest_expert, n_bytes);
+    sizes[s].n_experts = static_cast<uint32_t>(expert_bytes[s].size());
+  }
+  const Residency residency = TRY(choose_residency(sizes, budget_bytes));
+
+  streamed_ = residency.streamed;
+  experts_move_ = residency.experts.n_berths > 0;
+  const auto add_pool = [&](const Residency::Pool& pool) {
+    pools_.push_back({0, pool.berth_bytes, pool.n_berths});
+    return static_cast<uint32_t>(pools_.size() - 1);
+  };
+  const uint32_t stage_pool = residency.stages.n_berths > 0 ? add_pool(residency.stages) : 0;
+  const uint32_t expert_pool = experts_move_ ? add_pool(residency.experts) : 0;
+  for (uint32_t s = 0; s < n_stages(); s++) {
+    std::optional<UnitId> own;
+    std::vector<std::optional<UnitId>> experts(sizes[s].n_experts);
+    for (const WeightId id : stages_[s]) {
+      const auto expert = tensor(id).expert;
+      if (expert ? !experts_move_ : !streamed_[s]) continue;
+      std::optional<UnitId>& unit = expert ? experts[*expert] : own;
+      if (!unit) unit = add_unit(expert ? expert_pool : stage_pool);
+      join_unit(id, *unit);
     }
   }
-  end = end.rounded_up(kAddressAlignment);
-  if (!end.valid()) {
-    return Error{ErrorCode::out_of_range, "weights: the arena's size does not fit 64 bits"};
+  return {};
+}
+
+UnitId WeightTable::add_unit(uint32_t pool) {
+  units_.push_back({{}, pool, 0});
+  return UnitId(static_cast<uint32_t>(units_.size() - 1));
+}
+
+void WeightTable::join_unit(WeightId weight, UnitId unit) {
+  LazyTensor& joined = tensors_[weight.value];
+  Unit& to = units_[unit.value];
+  joined.unit = unit;
+  joined.address = to.packed_bytes;
+  to.packed_bytes += padded(joined).value();
+  to.weights.push_back(weight);
+}
+
+// Weights that stay, then the berths.
+Result<void> WeightTable::lay_out() {
+  CheckedU64 end = 0;
+  for (const std::vector<WeightId>& ids : stages_) {
+    for (const WeightId id : ids) {
+      LazyTensor& weight = tensors_[id.value];
+      if (weight.unit) continue;
+      weight.address = end.value();
+      end += padded(weight);
+    }
   }
-  table.arena_bytes_ = end.value();
-  return table;
+  for (Pool& pool : pools_) {
+    pool.address = end.value();
+    end += CheckedU64(pool.berth_bytes) * pool.n_berths;
+    if (!end.valid()) return Error{ErrorCode::out_of_range, "weights: the arena's size does not fit 64 bits"};
+  }
+  arena_bytes_ = end.value();
+  return {};
 }
 
 std::optional<WeightId> WeightTable::find(std::string_view name) const {

@@ -63,6 +63,16 @@ class WeightWord {
     return true;
   }
 
+  // The same, leaving no mark on a weight that somebody holds.
+  bool try_unload_idle() {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    while (leases_of(word) == 0) {
+      const uint64_t next = word / kHit * kHit | bits(LoadState::unloaded);
+      if (word_.compare_exchange_weak(word, next, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
   // REQUIRES: not resident, next not resident
   void move_to(LoadState next) {
     CHECK(state() != LoadState::resident && next != LoadState::resident);

@@ -1,0 +1,53 @@
+#include "weights/berths.h"
+
+#include <algorithm>
+
+namespace rocmforge {
+
+Berths::Berths(const WeightTable& table) : table_(table), units_(table.units().size()) {
+  for (const WeightTable::Pool& pool : table.pools()) pools_.emplace_back(pool.n_berths);
+}
+
+uint64_t Berths::address(UnitId unit) const {
+  const WeightTable::Pool& pool = table_.pools()[table_.unit(unit).pool];
+  const uint32_t berth = units_[unit.value].berth;
+  CHECK(berth < pool.n_berths);
+  return pool.address + berth * pool.berth_bytes;
+}
+
+bool Berths::claim(UnitId unit, const Empty& empty) {
+  if (has(unit)) return true;
+  Tenants& tenants = pools_[table_.unit(unit).pool];
+  // By last use as it is now; a free berth counts as one whose tenant was never used.
+  using Candidate = std::pair<uint64_t, uint32_t>;
+  std::vector<Candidate> candidates;
+  candidates.reserve(tenants.size());
+  for (uint32_t i = 0; i < tenants.size(); i++) {
+    candidates.emplace_back(tenants[i] ? 1 + units_[tenants[i]->value].last_use : 0, i);
+  }
+  std::ranges::make_heap(candidates, std::greater<>());
+  while (!candidates.empty()) {
+    const uint32_t berth = candidates.front().second;
+    std::ranges::pop_heap(candidates, std::greater<>());
+    candidates.pop_back();
+    if (tenants[berth]) {
+      if (!empty(*tenants[berth])) continue;
+      units_[tenants[berth]->value].berth = kNone;
+    }
+    tenants[berth] = unit;
+    units_[unit.value].berth = berth;
+    used(unit);
+    return true;
+  }
+  return false;
+}
+
+void Berths::reset() {
+  for (Tenants& tenants : pools_) std::ranges::fill(tenants, std::nullopt);
+  for (Unit& unit : units_) {
+    unit.berth = kNone;
+    unit.last_use = 0;
+  }
+}
+
+}  // namespace rocmforge

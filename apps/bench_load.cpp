@@ -163,7 +163,7 @@ Result<void> report_start(const EngineFlags& flags, int64_t started_at_ns) {
   Session session = TRY(open_session(*model, flags));
   const auto tokens = TRY(tokenizer.encode(kPrompt, {.parse_special = false, .add_bos = true}));
   const auto logits = TRY(session.evaluate(tokens));
-  TRY(sample(logits, {.temperature = 0}, 0));
+  TRY(sample(logits, {.temperature = 0}, {}, 0));
   const double first_token = since_start();
   JsonWriter w;
   w.begin_object().key("open").value(open).key("plan").value(plan).key("tokenizer").value(tokenizer_ready);

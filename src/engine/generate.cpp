@@ -24,8 +24,8 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
   TimePoint first{};
   std::span<const float> logits = TRY(session.evaluate(prompt));
   while (true) {
-    const TokenId token =
-        TRY(sample(logits, options.sampling, random_unit(options.sampling.seed, result.tokens.size())));
+    const double unit = random_unit(options.sampling.seed, result.tokens.size());
+    const TokenId token = TRY(sample(logits, options.sampling, session.tokens(), unit));
     if (result.tokens.empty()) {
       first = options.clock();
       result.prompt_seconds = seconds(first - start);
@@ -35,6 +35,7 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
       break;
     }
     result.tokens.push_back(token);
+    if (options.sampling.want_logprobs) result.logprobs.push_back(logprobs(logits, token, options.sampling.n_logprobs));
     const auto output = decoder.push(token);
     if (!output.text.empty() && !receive(output.text)) {
       result.reason = FinishReason::cancelled;

@@ -26,7 +26,8 @@ struct GenerateOptions {
 };
 
 struct Generated {
-  std::vector<TokenId> tokens;  // end-of-text not included
+  std::vector<TokenId> tokens;          // end-of-text not included
+  std::vector<TokenLogprobs> logprobs;  // of each token, when they are wanted
   FinishReason reason = FinishReason::length;
   uint32_t n_prompt_tokens = 0;
   double prompt_seconds = 0;  // until the first token was chosen

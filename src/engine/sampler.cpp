@@ -4,17 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+
+#include "engine/logit_adjustments.h"
+#include "engine/tail_bounds.h"
 
 namespace rocmforge {
 namespace {
 
-struct Candidate {
-  float logit;
-  int32_t id;
-};
-
-bool better(const Candidate& a, const Candidate& b) {
+bool is_before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
@@ -24,27 +21,110 @@ Result<void> check_range(std::string_view name, double value, double least, doub
                fmt::format("sampling: {} {} is not in {} to {}", name, value, least, most)};
 }
 
-// The index of the candidate on which `unit` falls when each has a share of `weights`.
-size_t draw(std::span<const double> weights, double unit) {
+// How likely each is beside the first, at a temperature.
+std::vector<double> weights_of(std::span<const Candidate> sorted, double temperature) {
+  std::vector<double> weights(sorted.size());
+  const double best = sorted[0].logit;
+  for (size_t i = 0; i < sorted.size(); i++) weights[i] = std::exp((sorted[i].logit - best) / temperature);
+  return weights;
+}
+
+double sum_of(std::span<const double> weights) {
   double total = 0;
   for (const double w : weights) total += w;
-  double rest = unit * total;
-  for (size_t i = 0; i + 1 < weights.size(); i++) {
+  return total;
+}
+
+// How many of the first tokens reach top_p of `total`; one more than there are when they do not.
+size_t n_reaching(std::span<const double> weights, double top_p, double total) {
+  double sum = 0;
+  for (size_t n = 0; n < weights.size(); n++) {
+    if (n > 0 && !(sum < top_p * total)) return n;
+    sum += weights[n];
+  }
+  return sum < top_p * total ? weights.size() + 1 : weights.size();
+}
+
+// Of the first n tokens those with min_p of the best one's weight.
+size_t n_with_min_p(std::span<const double> weights, size_t n, double min_p) {
+  while (n > 1 && weights[n - 1] < min_p) n--;
+  return n;
+}
+
+// The first index at which the weights so far exceed `rest`; how many there are when they do not.
+size_t index_at(std::span<const double> weights, double rest) {
+  for (size_t i = 0; i < weights.size(); i++) {
     if (rest < weights[i]) return i;
     rest -= weights[i];
   }
-  return weights.size() - 1;
+  return weights.size();
 }
 
 // The n best, sorted; all of them when n is 0.
-std::vector<Candidate> best_candidates(std::span<const float> logits, size_t n) {
-  std::vector<Candidate> candidates(logits.size());
-  for (size_t i = 0; i < logits.size(); i++) candidates[i] = {logits[i], static_cast<int32_t>(i)};
-  if (n == 0 || n > candidates.size()) n = candidates.size();
-  std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n - 1), candidates.end(), better);
-  candidates.resize(n);
-  std::sort(candidates.begin(), candidates.end(), better);
-  return candidates;
+std::vector<Candidate> best_of(std::span<const float> logits, size_t n) {
+  std::vector<Candidate> found(logits.size());
+  for (size_t i = 0; i < logits.size(); i++) found[i] = {static_cast<uint32_t>(i), logits[i]};
+  if (n == 0 || n > found.size()) n = found.size();
+  std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(n - 1), found.end(), is_before);
+  found.resize(n);
+  std::sort(found.begin(), found.end(), is_before);
+  return found;
+}
+
+TokenId token_of(const Candidate& candidate) {
+  return TokenId(static_cast<int32_t>(candidate.id));
+}
+
+// A draw from all tokens that top_k has left.
+TokenId draw(std::span<const Candidate> sorted, const SamplingOptions& options, double unit) {
+  const std::vector<double> plain = weights_of(sorted, 1);
+  size_t n_kept = sorted.size();
+  if (options.top_p < 1) n_kept = std::min(n_kept, n_reaching(plain, options.top_p, sum_of(plain)));
+  n_kept = n_with_min_p(plain, n_kept, options.min_p);
+  const std::vector<double> weights = weights_of(sorted.first(n_kept), options.temperature);
+  return token_of(sorted[std::min(index_at(weights, unit * sum_of(weights)), n_kept - 1)]);
+}
+
+// The same when `sorted` is only the beginning of what top_k has left, and the rest is known by bounds.
+std::optional<TokenId> draw(std::span<const Candidate> sorted, const Tail& tail, const SamplingOptions& options,
+                            double unit) {
+  const std::vector<double> plain = weights_of(sorted, 1);
+  const double known = sum_of(plain);
+  const auto n_kept = [&](double total) {
+    const size_t n = options.top_p < 1 ? n_reaching(plain, options.top_p, total) : plain.size() + 1;
+    if (n <= plain.size()) return n_with_min_p(plain, n, options.min_p);
+    const bool is_tail_cut = tail.largest < options.min_p || plain.back() < options.min_p;
+    return is_tail_cut ? n_with_min_p(plain, plain.size(), options.min_p) : n;
+  };
+  const size_t fewest = n_kept(known + tail.mass.least), most = n_kept(known + tail.mass.most);
+  const std::vector<double> weights = weights_of(sorted.first(std::min(fewest, sorted.size())), options.temperature);
+  double least = sum_of(weights);
+  if (fewest == most && most <= sorted.size()) {
+    return token_of(sorted[std::min(index_at(weights, unit * least), weights.size() - 1)]);
+  }
+  double all = least;
+  if (most > weights.size()) all = sum_of(weights_of(sorted.first(std::min(most, sorted.size())), options.temperature));
+  if (most > sorted.size()) {
+    const Bounds rest = tail.mass_at(options.temperature);
+    all += rest.most;
+    if (options.top_p == 1 && options.min_p == 0) least += rest.least;
+  }
+  const size_t at = index_at(weights, unit * least * (1 - kRoundingMargin));
+  if (at == weights.size() || index_at(weights, unit * all * (1 + kRoundingMargin)) != at) return std::nullopt;
+  return token_of(sorted[at]);
+}
+
+Error not_finite(std::string_view what) {
+  return Error{ErrorCode::model_not_finite, fmt::format("sampling: {} is not finite", what)};
+}
+
+TokenLogprobs logprobs_of(const RowCandidates& row, uint32_t n_vocab, float logit, uint32_t n) {
+  CHECK(n <= kMaxLogprobs);
+  TokenLogprobs out{.logprob = logit - row.log_sum_exp};
+  for (uint32_t i = 0; i < std::min(n, n_vocab); i++) {
+    out.top.push_back({token_of(row.top[i]), row.top[i].logit - row.log_sum_exp});
+  }
+  return out;
 }
 
 }  // namespace
@@ -53,6 +133,13 @@ Result<void> check_options(const SamplingOptions& options) {
   TRY(check_range("temperature", options.temperature, 0, 100));
   TRY(check_range("top_p", options.top_p, 0, 1));
   TRY(check_range("min_p", options.min_p, 0, 1));
+  TRY(check_range("repetition_penalty", options.repetition_penalty, 0.01f, 100));
+  TRY(check_range("presence_penalty", options.presence_penalty, -2, 2));
+  TRY(check_range("frequency_penalty", options.frequency_penalty, -2, 2));
+  TRY(check_range("penalty_last_n", options.penalty_last_n, -1, INT32_MAX));
+  TRY(check_range("logprobs", options.n_logprobs, 0, kMaxLogprobs));
+  TRY(check_range("number of logit biases", static_cast<double>(options.logit_bias.size()), 0, kMaxLogitBiases));
+  for (const LogitBias& b : options.logit_bias) TRY(check_range("logit_bias", b.bias, -100, 100));
   return {};
 }
 
@@ -65,33 +152,59 @@ double random_unit(uint64_t seed, uint64_t step) {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& options, double unit) {
-  CHECK(!logits.empty());
+Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& options, std::span<const TokenId> history,
+                       double unit) {
+  CHECK(!logits.empty() && logits.size() <= INT32_MAX);
   for (size_t i = 0; i < logits.size(); i++) {
-    if (!std::isfinite(logits[i])) {
-      return Error{ErrorCode::model_not_finite, fmt::format("sampling: the logit of token {} is {}", i, logits[i])};
-    }
+    if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
+  }
+  const LogitAdjustments adjustments(options, history, static_cast<uint32_t>(logits.size()));
+  std::vector<float> adjusted;
+  if (!adjustments.empty()) {
+    adjusted.assign(logits.begin(), logits.end());
+    for (const auto& a : adjustments.all()) adjusted[a.token] = adjustments.apply(a, adjusted[a.token]);
+    logits = adjusted;
   }
   if (options.temperature == 0) {
     // max_element gives the first of equals: the lower id.
     return TokenId(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
   }
-  std::vector<Candidate> candidates = best_candidates(logits, options.top_k);
-  const double best = candidates[0].logit;
-  std::vector<double> weights(candidates.size());
-  double total = 0;
-  for (size_t i = 0; i < candidates.size(); i++) total += weights[i] = std::exp(candidates[i].logit - best);
+  return draw(best_of(logits, options.top_k), options, unit);
+}
 
-  size_t n_kept = candidates.size();
-  if (options.top_p < 1) {
-    double sum = 0;
-    n_kept = 0;
-    while (n_kept < candidates.size() && (n_kept == 0 || sum < options.top_p * total)) sum += weights[n_kept++];
+Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                 std::span<const TokenId> history, uint32_t n_vocab, double unit) {
+  CHECK(n_vocab > 0);
+  if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
+  const LogitAdjustments adjustments(options, history, n_vocab);
+  std::vector<Candidate> sorted(row.top, row.top + std::min(n_vocab, kCandidates));
+  const UnseenTokens unseen(row, adjustments, n_vocab);
+  if (!adjustments.empty()) {
+    for (Candidate& c : sorted) c.logit = adjustments.apply(c.id, c.logit);
+    std::sort(sorted.begin(), sorted.end(), is_before);
+    // A token that was not seen may come before those that are not above the bar.
+    if (unseen.exist()) std::erase_if(sorted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
   }
-  while (n_kept > 1 && weights[n_kept - 1] < options.min_p) n_kept--;
+  if (sorted.empty()) return std::nullopt;
+  if (options.temperature == 0) return token_of(sorted[0]);
 
-  for (size_t i = 0; i < n_kept; i++) weights[i] = std::exp((candidates[i].logit - best) / options.temperature);
-  return TokenId(candidates[draw(std::span(weights).first(n_kept), unit)].id);
+  const uint32_t n_asked = options.top_k == 0 ? n_vocab : std::min(options.top_k, n_vocab);
+  if (n_asked <= sorted.size()) return draw(std::span(sorted).first(n_asked), options, unit);
+  return draw(sorted, unseen.tail(sorted, n_asked), options, unit);
+}
+
+TokenLogprobs logprobs(std::span<const float> logits, TokenId token, uint32_t n) {
+  CHECK(token.value >= 0 && static_cast<size_t>(token.value) < logits.size());
+  RowCandidates row;
+  select_candidates(row, logits);
+  return logprobs_of(row, static_cast<uint32_t>(logits.size()), logits[static_cast<size_t>(token.value)], n);
+}
+
+std::optional<TokenLogprobs> logprobs(const RowCandidates& row, uint32_t n_vocab, TokenId token, uint32_t n) {
+  for (const Candidate& c : row.top) {
+    if (token_of(c) == token) return logprobs_of(row, n_vocab, c.logit, n);
+  }
+  return std::nullopt;
 }
 
 }  // namespace rocmforge

@@ -40,11 +40,11 @@ Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> to
 }
 
 Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, bool last_only) {
-  const uint64_t n_after = uint64_t{n_past_} + tokens.size();
+  const uint64_t n_after = uint64_t{n_past()} + tokens.size();
   if (tokens.empty()) return Error{ErrorCode::invalid_argument, "session: no tokens"};
   if (n_after > options_.n_context) {
     return Error{ErrorCode::limit_exceeded, fmt::format("session: {} tokens after {} do not fit the context of {}",
-                                                        tokens.size(), n_past_, options_.n_context)};
+                                                        tokens.size(), n_past(), options_.n_context)};
   }
   if (!is_reserved_) {
     TRY(plan_->backend().reserve(memory()));
@@ -58,7 +58,7 @@ Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, boo
     const size_t n = std::min(max_rows, tokens.size() - at);
     const bool is_last = at + n == tokens.size();
     Batch batch;
-    batch.add(tokens.subspan(at, n), n_past_ + static_cast<uint32_t>(at), pages_.pages(), last_only);
+    batch.add(tokens.subspan(at, n), n_past() + static_cast<uint32_t>(at), pages_.pages(), last_only);
     if (last_only && !is_last) batch.output_rows.clear();
     TRY(check_batch(batch, plan_->spec().n_vocab, options_.n_context, options_.max_rows));
     TRY(forward(*plan_, batch, {.prefetch_window = options_.prefetch_window, .after_stage = {}}));
@@ -68,13 +68,13 @@ Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, boo
     }
     at += n;
   }
-  n_past_ = static_cast<uint32_t>(n_after);
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   return std::span<const float>(logits_);
 }
 
 void Session::rewind(uint32_t n_tokens) {
-  n_past_ = std::min(n_past_, n_tokens);
-  pages_.shrink_to(n_past_);
+  if (n_tokens < n_past()) tokens_.resize(n_tokens);
+  pages_.shrink_to(n_past());
 }
 
 }  // namespace rocmforge

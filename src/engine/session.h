@@ -29,7 +29,8 @@ class Session {
   Session(Session&&) = default;
 
   uint32_t n_context() const { return options_.n_context; }
-  uint32_t n_past() const { return n_past_; }  // positions held
+  uint32_t n_past() const { return static_cast<uint32_t>(tokens_.size()); }  // positions held
+  std::span<const TokenId> tokens() const { return tokens_; }                // at those positions
 
   // Appends tokens and gives the logits after the last one; the view is valid until the next call.
   // limit_exceeded when they do not fit the context. An error leaves the sequence as it was.
@@ -51,7 +52,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<PagePool> pool_;
   BlockTable pages_;
-  uint32_t n_past_ = 0;
+  std::vector<TokenId> tokens_;
   bool is_reserved_ = false;
   std::vector<float> logits_;
 };

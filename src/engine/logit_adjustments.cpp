@@ -1,0 +1,60 @@
+#include "engine/logit_adjustments.h"
+
+#include <algorithm>
+#include <cfloat>
+
+namespace rocmforge {
+namespace {
+
+// Those of one token as one.
+void merge(std::vector<LogitAdjustments::One>& all) {
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
+  size_t n = 0;
+  for (const auto& one : all) {
+    if (n > 0 && all[n - 1].token == one.token) {
+      all[n - 1].bias += one.bias;
+      all[n - 1].n_seen += one.n_seen;
+    } else {
+      all[n++] = one;
+    }
+  }
+  all.resize(n);
+}
+
+}  // namespace
+
+LogitAdjustments::LogitAdjustments(const SamplingOptions& options, std::span<const TokenId> history, uint32_t n_vocab)
+    : repetition_(options.repetition_penalty),
+      presence_(options.presence_penalty),
+      frequency_(options.frequency_penalty) {
+  const auto in_vocabulary = [&](TokenId id) { return id.value >= 0 && static_cast<uint32_t>(id.value) < n_vocab; };
+  for (const LogitBias& b : options.logit_bias) {
+    if (in_vocabulary(b.token)) all_.push_back({static_cast<uint32_t>(b.token.value), b.bias, 0});
+  }
+  if (repetition_ != 1 || presence_ != 0 || frequency_ != 0) {
+    if (options.penalty_last_n >= 0) {
+      history = history.last(std::min(history.size(), static_cast<size_t>(options.penalty_last_n)));
+    }
+    for (const TokenId id : history) {
+      if (in_vocabulary(id)) all_.push_back({static_cast<uint32_t>(id.value), 0, 1});
+    }
+  }
+  merge(all_);
+}
+
+float LogitAdjustments::apply(const One& one, float logit) const {
+  float v = logit + one.bias;
+  if (one.n_seen > 0) {
+    v = v > 0 ? v / repetition_ : v * repetition_;
+    v -= static_cast<float>(one.n_seen) * frequency_ + presence_;
+  }
+  return std::clamp(v, -FLT_MAX, FLT_MAX);
+}
+
+float LogitAdjustments::apply(uint32_t token, float logit) const {
+  const auto found =
+      std::lower_bound(all_.begin(), all_.end(), token, [](const One& one, uint32_t t) { return one.token < t; });
+  return found != all_.end() && found->token == token ? apply(*found, logit) : logit;
+}
+
+}  // namespace rocmforge

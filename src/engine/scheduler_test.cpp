@@ -1,0 +1,158 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace rocmforge {
+namespace {
+
+std::vector<TokenId> prompt_of(uint32_t n, int first = 0) {
+  std::vector<TokenId> tokens;
+  for (uint32_t i = 0; i < n; i++) tokens.push_back(TokenId(first + static_cast<int>(i)));
+  return tokens;
+}
+
+// Runs steps in which nothing fails; every answer is token 9.
+struct Driver {
+  explicit Driver(const SchedulerOptions& options) : scheduler(options) {}
+
+  void submit(uint64_t id, std::vector<TokenId> tokens, uint32_t n_answer, std::string salt = "") {
+    const auto max_length = static_cast<uint32_t>(tokens.size()) + n_answer;
+    ends[id] = max_length;
+    ASSERT_TRUE(
+        scheduler
+            .submit(
+                {.id = RequestId(id), .tokens = std::move(tokens), .max_length = max_length, .salt = std::move(salt)})
+            .ok());
+  }
+
+  // Rows per request.
+  std::map<uint64_t, uint32_t> step() {
+    std::map<uint64_t, uint32_t> rows;
+    std::vector<RunResult> results;
+    for (const SequenceRun& run : scheduler.schedule().runs) {
+      rows[run.id.value] = static_cast<uint32_t>(run.tokens.size());
+      if (run.n_cached) cached[run.id.value] = *run.n_cached;
+      RunResult result;
+      if (run.is_last_of_known) {
+        const uint32_t n_now = run.first_position + static_cast<uint32_t>(run.tokens.size()) + 1;
+        if (n_now >= ends[run.id.value]) {
+          result.kind = RunResult::Kind::ended;
+        } else {
+          result.token = TokenId(9);
+        }
+      }
+      results.push_back(result);
+    }
+    scheduler.commit(results);
+    EXPECT_TRUE(scheduler.is_consistent());
+    return rows;
+  }
+
+  Scheduler scheduler;
+  std::map<uint64_t, uint32_t> ends, cached;
+};
+
+using Rows = std::map<uint64_t, uint32_t>;
+
+TEST(Scheduler, DecodesGoOnBesideALongPromptInChunks) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 100, .max_step_outputs = 4});
+  d.submit(1, prompt_of(10), 50);
+  EXPECT_EQ(d.step(), (Rows{{1, 10}}));
+  d.submit(2, prompt_of(250, 500), 5);
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 99}}));
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 99}}));
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 52}}));
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 1}}));
+}
+
+TEST(Scheduler, CopiesOfARequestComputeTheirPromptOnce) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 320, .max_step_outputs = 4});
+  for (uint64_t id = 1; id <= 3; id++) d.submit(id, prompt_of(300), 5);
+  d.submit(4, prompt_of(10, 900), 5);
+  EXPECT_EQ(d.step(), (Rows{{1, 300}, {4, 10}})) << "the copies wait, the stranger does not";
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 44}, {3, 44}, {4, 1}})) << "300 tokens are four pages and 44 more";
+  EXPECT_EQ(d.cached, (Rows{{1, 0}, {2, 256}, {3, 256}, {4, 0}}));
+  EXPECT_EQ(d.scheduler.stats().n_pages_used, 4u + 3 + 1);
+}
+
+TEST(Scheduler, AnotherSaltSharesNothing) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 400, .max_step_outputs = 4});
+  d.submit(1, prompt_of(100), 1, "alice");
+  d.step();
+  d.submit(2, prompt_of(100), 1, "bob");
+  d.submit(3, prompt_of(100), 1, "alice");
+  EXPECT_EQ(d.step(), (Rows{{2, 100}, {3, 36}}));
+}
+
+TEST(Scheduler, AConversationFindsItsAnswerComputed) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 400, .max_step_outputs = 4});
+  d.submit(1, prompt_of(60), 80);
+  while (d.scheduler.has_work()) d.step();
+  auto next = prompt_of(60);
+  next.insert(next.end(), 80, TokenId(9));
+  d.submit(2, next, 1);
+  d.step();
+  EXPECT_EQ(d.cached[2], 128u);
+}
+
+TEST(Scheduler, ThoseWhoWaitForACancelledOneComputeThemselves) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 100, .max_step_outputs = 4});
+  for (uint64_t id = 1; id <= 2; id++) d.submit(id, prompt_of(300), 5);
+  d.step();
+  EXPECT_TRUE(d.scheduler.cancel(RequestId(1)));
+  EXPECT_FALSE(d.scheduler.cancel(RequestId(1)));
+  EXPECT_EQ(d.step(), (Rows{{2, 100}}));
+  EXPECT_EQ(d.cached[2], 64u) << "one page was done";
+}
+
+TEST(Scheduler, TheNewestGivesWayWhenPagesRunOut) {
+  Driver d({.n_pages = 4, .n_context = 1000, .max_running = 4, .max_step_tokens = 200, .max_step_outputs = 4});
+  d.submit(1, prompt_of(60), 100);
+  d.submit(2, prompt_of(60, 500), 100);
+  uint64_t n_both = 0;
+  bool was_alone = false;
+  while (d.scheduler.has_work()) {
+    const Rows rows = d.step();
+    n_both += rows.size() == 2;
+    was_alone |= rows == Rows{{1, 1}} && d.scheduler.stats().n_waiting == 1;
+  }
+  EXPECT_TRUE(was_alone);
+  EXPECT_GT(n_both, 50u);
+  EXPECT_EQ(d.scheduler.stats().n_preemptions, 1u);
+}
+
+TEST(Scheduler, RefusesWhatCanNeverFit) {
+  Scheduler scheduler({.n_pages = 2, .n_context = 1000});
+  EXPECT_EQ(scheduler.max_length(), 128u);
+  const auto submit = [&](uint64_t id, uint32_t n, uint32_t max_length) {
+    return scheduler.submit({.id = RequestId(id), .tokens = prompt_of(n), .max_length = max_length});
+  };
+  EXPECT_TRUE(submit(1, 100, 128).ok());
+  EXPECT_EQ(submit(2, 100, 129).error().code, ErrorCode::limit_exceeded);
+  EXPECT_EQ(submit(3, 0, 10).error().code, ErrorCode::invalid_argument);
+}
+
+TEST(Scheduler, PagesOfACancelledSequenceAreFreeOnlyAfterItsStep) {
+  Scheduler scheduler({.n_pages = 4, .n_context = 100});
+  ASSERT_TRUE(scheduler.submit({.id = RequestId(1), .tokens = prompt_of(10), .max_length = 20}).ok());
+  scheduler.schedule();
+  EXPECT_TRUE(scheduler.cancel(RequestId(1)));
+  EXPECT_EQ(scheduler.pool().n_free(), 3u);
+  scheduler.commit(std::vector{RunResult{.token = TokenId(1)}});
+  EXPECT_EQ(scheduler.pool().n_free(), 4u);
+  EXPECT_FALSE(scheduler.has_work());
+}
+
+TEST(Scheduler, WhatFailedIsNotFoundByOthers) {
+  Scheduler scheduler({.n_pages = 4, .n_context = 200, .max_step_tokens = 100});
+  ASSERT_TRUE(scheduler.submit({.id = RequestId(1), .tokens = prompt_of(100), .max_length = 110}).ok());
+  scheduler.schedule();
+  scheduler.commit(std::vector{RunResult{.kind = RunResult::Kind::failed}});
+  ASSERT_TRUE(scheduler.submit({.id = RequestId(2), .tokens = prompt_of(100), .max_length = 110}).ok());
+  EXPECT_EQ(scheduler.schedule().runs[0].first_position, 0u);
+}
+
+}  // namespace
+}  // namespace rocmforge

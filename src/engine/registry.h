@@ -24,21 +24,11 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/model.h"
+#include "engine/model_facts.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
-
-// What is known of a model from its file's header.
-struct ModelFacts {
-  std::string architecture;
-  std::string name;  // general.name; may be empty
-  uint32_t n_context_train = 0;
-  uint64_t n_parameters = 0;
-  uint32_t n_vocab = 0;
-  uint32_t width = 0;  // of an embedding
-  std::string file_type;
-};
 
 // A model ready for requests. While a handle lives, the model stays.
 class ReadyModel {

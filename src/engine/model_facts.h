@@ -1,0 +1,25 @@
+#pragma once
+// What is known of a model from its file's header.
+
+#include <cstdint>
+#include <string>
+
+#include "gguf/reader.h"
+
+namespace rocmforge {
+
+struct ModelFacts {
+  std::string architecture;
+  std::string name;  // general.name; may be empty
+  uint32_t n_context_train = 0;
+  uint64_t n_parameters = 0;
+  uint32_t n_vocab = 0;
+  uint32_t width = 0;     // of an embedding
+  std::string file_type;  // "q4_k_m"; the type of most of the weights where the file names none
+  friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
+};
+
+// Facts that the file does not tell stay empty.
+ModelFacts read_model_facts(const gguf::GgufFile& file);
+
+}  // namespace rocmforge

@@ -1,0 +1,72 @@
+// The settings drawer: how answers are sampled, and the system prompt.
+
+import { $, el } from "./dom.js";
+import { settings } from "./store.js";
+
+const FIELDS = [
+  { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0: always the likeliest" },
+  { name: "max_tokens", label: "Max tokens", min: 1, max: 1000000, step: 1, hint: "Length of an answer" },
+  { name: "top_p", label: "Top-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
+  { name: "top_k", label: "Top-k", min: 0, max: 1000000, step: 1, hint: "0: off" },
+  { name: "min_p", label: "Min-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
+  { name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, hint: "Same seed, same answer" },
+  { name: "repeat_penalty", label: "Repeat penalty", min: 0.1, max: 5, step: 0.05, hint: "1: off" },
+  { name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
+  { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
+];
+
+const isValid = ({ min, max }, value) => typeof value === "number" && value >= min && value <= max;
+
+// What goes into a request: valid values only.
+export function samplingOptions() {
+  const stored = settings.load();
+  return Object.fromEntries(FIELDS.filter((field) => isValid(field, stored[field.name])).map(({ name }) => [name, stored[name]]));
+}
+
+export function systemPrompt() {
+  const { system } = settings.load();
+  return typeof system === "string" ? system.trim() : "";
+}
+
+export function setUpSettings() {
+  const dialog = $("settings");
+  const inputs = FIELDS.map(makeField);
+  const system = $("set-system");
+
+  const show = () => {
+    const stored = settings.load();
+    system.value = typeof stored.system === "string" ? stored.system : "";
+    FIELDS.forEach((field, i) => { inputs[i].value = isValid(field, stored[field.name]) ? stored[field.name] : ""; });
+  };
+  const save = () => {
+    const values = { system: system.value };
+    FIELDS.forEach(({ name }, i) => {
+      if (inputs[i].value !== "" && inputs[i].validity.valid) values[name] = inputs[i].valueAsNumber;
+    });
+    settings.save(values);
+  };
+  $("settings-form").addEventListener("input", save);
+  $("reset-settings").addEventListener("click", () => {
+    settings.save({});
+    show();
+    system.focus();
+  });
+  $("open-settings").addEventListener("click", () => {
+    show();
+    dialog.showModal();
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();  // the backdrop
+  });
+}
+
+function makeField({ name, label, min, max, step, hint }) {
+  const id = `set-${name}`;
+  const isWhole = Number.isInteger(step);
+  const input = el("input", {
+    id, type: "number", min, max, step: isWhole ? step : "any", inputmode: isWhole ? "numeric" : "decimal",
+    placeholder: "default", "aria-describedby": `${id}-hint`,
+  });
+  $("sampling").append(el("div.field", {}, el("label", { for: id }, label), input, el("p.hint", { id: `${id}-hint` }, hint)));
+  return input;
+}

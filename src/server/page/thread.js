@@ -1,0 +1,216 @@
+// The conversation as it is shown. The view stays at the end only while the reader is there.
+
+import { $, copyFrom, el, icon, iconButton } from "./dom.js";
+import { MarkdownView, renderMarkdown } from "./markdown.js";
+
+const NEAR_END_PX = 48;
+const EXAMPLES = ["Once upon a time, there was a little dragon", "Explain in three sentences why the sky is blue", "Write a haiku about rain"];
+
+export function describeStats({ first_token_s, tokens_per_s, n_tokens } = {}) {
+  const parts = [];
+  if (Number.isFinite(first_token_s)) parts.push(`first token ${first_token_s.toFixed(2)} s`);
+  if (Number.isFinite(tokens_per_s)) parts.push(`${tokens_per_s.toFixed(1)} tok/s`);
+  if (Number.isFinite(n_tokens)) parts.push(`${n_tokens} token${n_tokens === 1 ? "" : "s"}`);
+  return parts.join(" · ");
+}
+
+const ENDINGS = { stopped: "stopped", length: "token limit reached" };
+
+// handlers: example(text), edit(message, text), regenerate()
+export class Thread {
+  #handlers;
+  #scroller = $("thread");
+  #messages = $("messages");
+  #isAtEnd = true;
+
+  constructor(handlers) {
+    this.#handlers = handlers;
+    this.#scroller.addEventListener("scroll", () => this.#setAtEnd(this.#distanceToEnd() < NEAR_END_PX), { passive: true });
+    $("jump").addEventListener("click", () => {
+      this.scrollToEnd();
+      $("prompt").focus();
+    });
+    new ResizeObserver(() => this.follow()).observe(this.#scroller);
+  }
+
+  // `live` is the message that is being generated, if it belongs here. Returns its view.
+  show(messages, live = null) {
+    this.#messages.replaceChildren();
+    let liveView = null;
+    for (const message of messages) {
+      const view = this.add(message, message === live);
+      if (message === live) liveView = view;
+    }
+    if (messages.length === 0) this.#messages.append(this.#welcome());
+    this.scrollToEnd();
+    return liveView;
+  }
+
+  add(message, isLive = false) {
+    this.#messages.querySelector(".welcome")?.remove();
+    const view = message.role === "user" ? new QuestionView(message, this.#handlers) : new AnswerView(message, isLive, this.#handlers, this);
+    this.#messages.append(view.root);
+    this.follow();
+    return view;
+  }
+
+  follow() {
+    if (this.#isAtEnd) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  }
+
+  scrollToEnd() {
+    this.#setAtEnd(true);
+    this.follow();
+  }
+
+  #distanceToEnd() {
+    return this.#scroller.scrollHeight - this.#scroller.scrollTop - this.#scroller.clientHeight;
+  }
+
+  #setAtEnd(isAtEnd) {
+    this.#isAtEnd = isAtEnd;
+    $("jump").hidden = isAtEnd;
+  }
+
+  #welcome() {
+    const mark = icon("mark");
+    mark.setAttribute("class", "mark");
+    const examples = EXAMPLES.map((text) => el("button", { type: "button", onclick: () => this.#handlers.example(text) }, text));
+    return el("div.welcome", {}, mark, el("h2", {}, "What shall we talk about?"),
+      el("p", {}, "The model runs on this server. Nothing you write leaves it."),
+      el("div.examples", {}, examples));
+  }
+}
+
+class QuestionView {
+  constructor(message, handlers) {
+    this.message = message;
+    this.handlers = handlers;
+    this.root = el("article.message.user");
+    this.#show();
+  }
+
+  #show() {
+    const { content } = this.message;
+    const copyButton = iconButton("copy", "Copy message", () => copyFrom(copyButton, content));
+    this.root.replaceChildren(
+      el("h2.unseen", {}, "You"),
+      el("div.bubble", { dir: "auto" }, content),
+      el("div.tools", {}, copyButton, iconButton("edit", "Edit and send again", () => this.#edit())));
+  }
+
+  #edit() {
+    const area = el("textarea", { "aria-label": "Edit the message", dir: "auto" });
+    area.value = this.message.content;
+    const cancel = () => {
+      this.#show();
+      this.root.querySelector(".tools button:last-child").focus();
+    };
+    const send = () => {
+      const text = area.value.trim();
+      if (text) this.handlers.edit(this.message, text);
+    };
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        cancel();
+      } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        send();
+      }
+    });
+    this.root.replaceChildren(el("div.edit", {}, area, el("div.buttons", {},
+      el("button.quiet-button", { type: "button", onclick: cancel }, "Cancel"),
+      el("button.main-button", { type: "button", onclick: send }, "Send"))));
+    area.focus();
+  }
+}
+
+class AnswerView {
+  #text = null;       // MarkdownView of the answer and of the reasoning before it, while they arrive
+  #reasoning = null;
+  #isScheduled = false;
+  #notBefore = 0;
+
+  constructor(message, isLive, handlers, thread) {
+    this.message = message;
+    this.handlers = handlers;
+    this.thread = thread;
+    this.body = el("div.answer");
+    this.root = el("article.message.assistant", {}, el("h2.unseen", {}, "Answer"), this.body);
+    if (!isLive) {
+      if (message.reasoning) renderMarkdown(this.#thinking(), message.reasoning);
+      renderMarkdown(this.body, message.content);
+      this.#showEnd();
+      return;
+    }
+    this.root.setAttribute("aria-busy", "true");
+    this.waiting = el("div.waiting", { role: "img", "aria-label": "Waiting for the answer" }, el("i"), el("i"), el("i"));
+    this.root.append(this.waiting);
+    if (message.content || message.reasoning) this.append(message.content, message.reasoning);
+  }
+
+  append(text, reasoning = "") {
+    if (reasoning) (this.#reasoning ??= new MarkdownView(this.#thinking())).append(reasoning);
+    if (text) (this.#text ??= new MarkdownView(this.body)).append(text);
+    if ((text || reasoning) && this.waiting) {
+      this.waiting.remove();
+      this.waiting = null;
+    }
+    this.#schedule();
+  }
+
+  finish() {
+    this.#render(true);
+    this.waiting?.remove();
+    this.root.removeAttribute("aria-busy");
+    this.#showEnd();
+    this.thread.follow();
+  }
+
+  // At most once a frame, and never more than a fifth of the time, however long a block has become.
+  #schedule() {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setTimeout(() => requestAnimationFrame(() => {
+      this.#isScheduled = false;
+      const start = performance.now();
+      this.#render();
+      this.thread.follow();
+      const end = performance.now();
+      this.#notBefore = end + 4 * (end - start);
+    }), Math.max(0, this.#notBefore - performance.now()));
+  }
+
+  #render(isEnd = false) {
+    if (isEnd) this.#isScheduled = true;  // nothing after the end
+    else if (!this.root.hasAttribute("aria-busy")) return;
+    this.#reasoning?.render(isEnd);
+    this.#text?.render(isEnd);
+  }
+
+  #thinking() {
+    const answer = el("div.answer");
+    this.body.before(el("details.thinking", {}, el("summary", {}, "Thinking"), answer));
+    return answer;
+  }
+
+  #showEnd() {
+    const { content, error, finish, stats } = this.message;
+    if (error) this.root.append(this.#errorBox(error));
+    const tools = el("div.tools");
+    if (content) {
+      const button = iconButton("copy", "Copy answer", () => copyFrom(button, this.message.content));
+      tools.append(button);
+    }
+    if (!error) tools.append(iconButton("again", "Regenerate", () => this.handlers.regenerate(this.message)));
+    const notes = [describeStats(stats ?? {}), ENDINGS[finish]].filter(Boolean).join(" · ");
+    if (notes) tools.append(el("span.stats", {}, notes));
+    if (tools.childNodes.length) this.root.append(tools);
+  }
+
+  #errorBox({ title, detail }) {
+    return el("div.error", { role: "alert" }, el("strong", {}, String(title ?? "Error")), el("p", {}, String(detail ?? "")),
+      el("button.quiet-button", { type: "button", onclick: () => this.handlers.regenerate(this.message) }, "Retry"));
+  }
+}

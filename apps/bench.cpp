@@ -108,6 +108,19 @@ class Bench {
   const BenchCommand& options_;
 };
 
+// What the memory budget has to leave room for.
+PassSize largest_pass(const BenchCommand& options) {
+  const auto largest = [](std::initializer_list<uint32_t> least, const std::vector<uint32_t>& of) {
+    return std::max(std::max(least), of.empty() ? 0 : *std::ranges::max_element(of));
+  };
+  PassSize pass;
+  pass.max_outputs = largest({1}, options.batches);
+  pass.max_rows = std::max(pass.max_rows, pass.max_outputs);
+  pass.n_pages = std::max(pages_for_tokens(largest({1}, options.n_prompt)),
+                          pages_for_tokens(largest({1}, options.n_decode) + 1) * pass.max_outputs);
+  return pass;
+}
+
 void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured>& rows, double limit) {
   w.key(name).begin_array();
   for (const Measured& m : rows) {
@@ -126,7 +139,7 @@ void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured
 }  // namespace
 
 Result<void> bench(const BenchCommand& options) {
-  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
+  const std::unique_ptr<Model> model = TRY(open_model(options.engine, largest_pass(options)));
   TRY(model->load(LoadMode::eager));
   // Of the device that computes; a GPU's is not measured here.
   const bool on_cpu = model->backend().name().starts_with("cpu");

@@ -2,6 +2,7 @@
 // The commands that run a model. As in commands.h: options in, results on stdout, an error becomes exit code 1.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct EngineFlags {
   size_t n_threads = 0;
   uint32_t n_context = 0;
   LoadMode load = LoadMode::lazy;
+  std::optional<uint64_t> ram_bytes = {};
+  std::optional<uint64_t> vram_bytes = {};
   KvType kv_type = KvType::f16;
 };
 
@@ -80,8 +83,8 @@ struct DevicesCommand {
 };
 Result<void> devices(const DevicesCommand& options);
 
-// Opens the model the flags name. device_unavailable for a device that is not there.
-Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags);
+// Opens the model the flags name, for sessions of its context. device_unavailable for a device that is not there.
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass = {});
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1);
 
 }  // namespace rocmforge::apps

@@ -7,6 +7,8 @@
 namespace rocmforge::apps {
 namespace {
 
+constexpr uint32_t kOutputs = 32;  // rows of logits per pass
+
 // Nine significant digits tell any two floats apart.
 void append_number(std::string& out, float value) {
   out += fmt::format("{:.9g}", value);
@@ -15,7 +17,7 @@ void append_number(std::string& out, float value) {
 }  // namespace
 
 Result<void> logits(const LogitsCommand& options) {
-  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
+  const std::unique_ptr<Model> model = TRY(open_model(options.engine, {.max_outputs = kOutputs}));
   std::vector<TokenId> tokens;
   for (const int32_t id : options.tokens) tokens.push_back(TokenId(id));
   std::vector<uint32_t> positions = options.positions;
@@ -26,7 +28,7 @@ Result<void> logits(const LogitsCommand& options) {
                    fmt::format("position {} is beyond the {} tokens given", position, tokens.size())};
     }
   }
-  Session session = TRY(open_session(*model, options.engine, 32));
+  Session session = TRY(open_session(*model, options.engine, kOutputs));
   TRY(model->load(options.engine.load));
   const std::span<const float> all = TRY(session.evaluate_all(tokens));
   const size_t n_vocab = model->plan().spec().n_vocab;
@@ -59,9 +61,14 @@ Result<void> plan(const PlanCommand& options) {
   const MemoryBill bill = session.memory_bill();
   std::string out = fmt::format("{} on {}\n", model->plan().spec().architecture, model->backend().name());
   out += to_text(model->plan());
-  out += fmt::format("\nmemory: weights {}, keys and values {} ({} tokens), workspace {}; together {}\n",
+  out += fmt::format("\nmemory: weights {}, keys and values {} ({} tokens), workspace {}, staging {}; together {}\n",
                      format_bytes(bill.weight_bytes), format_bytes(bill.kv_bytes), session.n_context(),
-                     format_bytes(bill.workspace_bytes), format_bytes(bill.total()));
+                     format_bytes(bill.workspace_bytes), format_bytes(bill.staging_bytes), format_bytes(bill.total()));
+  if (const auto streamed = model->plan().streamed_stages(); !streamed.empty()) {
+    out += fmt::format("{} layers stay, {} are streamed: every pass reads {}\n",
+                       model->plan().spec().n_layers - streamed.size(), streamed.size(),
+                       format_bytes(model->plan().weights().streamed_bytes()));
+  }
   return print(out);
 }
 

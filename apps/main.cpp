@@ -7,6 +7,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/units.h"
 #include "commands.h"
 #include "engine_commands.h"
 #include "gguf/mix.h"
@@ -144,6 +145,18 @@ void add_engine_flags(CLI::App* app, EngineFlags& flags) {
       ->check(CLI::Range(1u, UINT32_MAX));
   app->add_option("--load", flags.load, "lazy: weights come with the first pass; eager: before it (default lazy)")
       ->transform(CLI::CheckedTransformer(kLoadModes).description(""));
+  const auto size = [app](const char* name, std::optional<uint64_t>& to, const char* help) {
+    app->add_option_function<std::string>(
+        name,
+        [name, &to](const std::string& text) {
+          const auto parsed = parse_size(text);
+          if (!parsed.ok()) throw CLI::ValidationError(name, parsed.error().message);
+          to = *parsed;
+        },
+        help);
+  };
+  size("--ram", flags.ram_bytes, "Memory to take: 512M, 6G (default: what is available); less than the model: streams");
+  size("--vram", flags.vram_bytes, "The same of the GPU's memory");
   app->add_option("--kv", flags.kv_type, "Keys and values as f16 or f32 (default f16)")
       ->transform(CLI::CheckedTransformer(kKvTypes).description(""));
 }

@@ -13,6 +13,7 @@
 namespace rocmforge::apps {
 namespace {
 
+constexpr uint32_t kOutputs = 64;  // rows of logits per pass
 constexpr uint64_t kMaxTextBytes = 1u << 30;
 
 // -log of the probability that the logits give to `next`.
@@ -32,7 +33,7 @@ Result<void> perplexity(const PerplexityCommand& options) {
   const uint32_t n_chunk = flags.n_context != 0 ? flags.n_context : 512;
   flags.n_context = n_chunk;
   if (n_chunk < 4) return Error{ErrorCode::invalid_argument, fmt::format("chunks of {} tokens are too short", n_chunk)};
-  const std::unique_ptr<Model> model = TRY(open_model(flags));
+  const std::unique_ptr<Model> model = TRY(open_model(flags, {.max_outputs = kOutputs}));
   TRY(model->load(flags.load));
   const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
   const std::string text = TRY(read_whole_file(options.file, kMaxTextBytes));
@@ -44,7 +45,7 @@ Result<void> perplexity(const PerplexityCommand& options) {
                  fmt::format("file '{}': {} tokens, less than one chunk of {}", options.file, tokens.size(), n_chunk)};
   }
 
-  Session session = TRY(open_session(*model, flags, 64));
+  Session session = TRY(open_session(*model, flags, kOutputs));
   const size_t n_vocab = model->plan().spec().n_vocab;
   ProgressLine progress;
   double total = 0;

@@ -83,9 +83,14 @@ class LoadingLine {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags) {
-  return Model::open(TRY(find_model(flags.model)),
-                     {.device = flags.device, .n_threads = flags.n_threads, .n_context = flags.n_context});
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass) {
+  pass.kv_type = flags.kv_type;
+  return Model::open(TRY(find_model(flags.model)), {.device = flags.device,
+                                                    .n_threads = flags.n_threads,
+                                                    .n_context = flags.n_context,
+                                                    .ram_bytes = flags.ram_bytes,
+                                                    .vram_bytes = flags.vram_bytes,
+                                                    .pass = pass});
 }
 
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {

@@ -58,5 +58,57 @@ TEST(Lazy, LoadingOverlapsComputing) {
   EXPECT_LE(best_ratio, 0.75);
 }
 
+// With a reader of known speed, a model that streams decodes at least at 0.8 x (that speed) / (bytes not resident).
+TEST(Lazy, StreamingIsAsFastAsTheReader) {
+  constexpr double kBytesPerSecond = 100e6;
+  const TempDir dir;
+  TinyModel{.n_vocab = 128, .width = 128, .ff_width = 512, .n_layers = 16}.write(dir.file("m.gguf"));
+  using Clock = std::chrono::steady_clock;
+  std::atomic<bool> is_slow = false;
+  FileCalls calls;
+  // Every read takes the time its bytes take; there is one reader.
+  calls.pread = [&](int fd, void* to, size_t n, off_t offset) {
+    const auto start = Clock::now();
+    const ssize_t got = ::pread(fd, to, n, offset);
+    const auto takes = std::chrono::duration<double>(static_cast<double>(n) / kBytesPerSecond);
+    if (is_slow) std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(takes));
+    return got;
+  };
+  const auto file = std::make_shared<const gguf::GgufFile>(*gguf::GgufFile::open(dir.file("m.gguf"), {}, &calls));
+  CpuBackend backend(CpuBackend::Options{.n_threads = 1});
+  const auto open = [&](std::optional<uint64_t> budget_bytes) {
+    return *ExecutionPlan::from_gguf(
+        backend, file,
+        {.weights = {.n_loaders = 1}, .n_context = 64, .budget_bytes = budget_bytes, .pass = {.max_rows = 1}});
+  };
+  const auto whole = open(std::nullopt);
+  const MemoryBill bill = whole->memory_bill(whole->pass_memory(1, 1, 1, KvType::f16));
+  for (const double share : {0.9, 0.6, 0.4}) {
+    const auto rest = static_cast<uint64_t>(share * static_cast<double>(bill.weight_bytes));
+    const auto plan = open(bill.total() - bill.weight_bytes + rest);
+    const auto not_resident = static_cast<double>(plan->weights().streamed_bytes());
+    ASSERT_GT(not_resident, 0);
+    Session session = *Session::create(*plan, {.max_rows = 1});
+    const auto decode = [&](uint32_t n) {
+      for (const TokenId token : some_tokens(n, 128)) ASSERT_TRUE(session.evaluate(std::span(&token, 1)).ok());
+    };
+    is_slow = true;
+    decode(2);
+    double best = 0;
+    for (int attempt = 0; attempt < 5 && best < 0.8; attempt++) {
+      session.rewind(2);
+      constexpr uint32_t kTokens = 6;
+      const auto start = Clock::now();
+      decode(kTokens);
+      const double rate = kTokens / std::chrono::duration<double>(Clock::now() - start).count();
+      best = std::max(best, rate / (kBytesPerSecond / not_resident));
+    }
+    is_slow = false;
+    RecordProperty("of the reader's rate at " + std::to_string(share), std::to_string(best));
+    EXPECT_GE(best, 0.8) << share;
+    EXPECT_LE(best, 1.1) << "the reader is not as slow as it should be";
+  }
+}
+
 }  // namespace
 }  // namespace rocmforge

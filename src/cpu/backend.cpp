@@ -344,7 +344,7 @@ Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, co
 Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
   return run(steps, batch, [&](WeightId id) {
     const LazyTensor& tensor = weights.tensor(id);
-    return Weight{tensor.shape, placement_.base() + tensor.address, cpu::packed_format(kernels_, tensor.shape)};
+    return Weight{tensor.shape, placement_.base() + weights.address(id), cpu::packed_format(kernels_, tensor.shape)};
   });
 }
 

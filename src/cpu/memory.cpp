@@ -52,6 +52,10 @@ uint64_t available_memory() {
   return available;
 }
 
+uint64_t held_memory() {
+  return read_number("/proc/self/status", "VmRSS").value_or(0) << 10;
+}
+
 Memory& Memory::operator=(Memory&& other) noexcept {
   release();
   data_ = std::exchange(other.data_, nullptr);

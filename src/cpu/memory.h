@@ -31,6 +31,9 @@ class Memory {
   uint64_t size_ = 0;
 };
 
+// What this process holds now of the machine's memory, its program included.
+uint64_t held_memory();
+
 // What this process may still take: the machine's memory or its control group's, whichever is less.
 uint64_t available_memory();
 

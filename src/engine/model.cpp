@@ -1,17 +1,43 @@
 #include "engine/model.h"
 
+#include <algorithm>
+
 #include "cpu/backend.h"
+#include "cpu/memory.h"
 #include "gpu/module.h"
 
 namespace rocmforge {
 namespace {
 
 // auto is the CPU as long as the GPU's kernels do not cover every family.
+bool is_cpu(const std::string& device) {
+  return device == "auto" || device == "cpu";
+}
+
 Result<std::unique_ptr<Backend>> open_backend(const std::string& device, size_t n_threads) {
-  if (device == "auto" || device == "cpu") {
+  if (is_cpu(device)) {
     return std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
   }
   return gpu::open_backend(device, gpu::module_folders());
+}
+
+// Of what is available without being asked for: for what others take meanwhile, and for the driver.
+constexpr uint64_t kMarginBytes = 256 << 20;
+constexpr uint64_t kMarginShare = 16;
+
+constexpr uint64_t kTokenizerShare = 8;
+
+// What of the machine's memory a process with a model holds beside the plan's: its tokenizer grows with the header.
+uint64_t process_bytes(const gguf::GgufFile& file) {
+  return cpu::held_memory() + kTokenizerShare * file.header_bytes();
+}
+
+uint64_t memory_budget(const ModelOptions& options, Backend& backend, const gguf::GgufFile& file) {
+  const bool on_cpu = is_cpu(options.device);
+  const auto asked = on_cpu ? options.ram_bytes : options.vram_bytes;
+  const uint64_t whole = asked ? *asked : backend.placement().available_bytes();
+  const uint64_t not_ours = asked ? (on_cpu ? process_bytes(file) : 0) : std::max(kMarginBytes, whole / kMarginShare);
+  return whole - std::min(whole, not_ours);
 }
 
 }  // namespace
@@ -20,9 +46,12 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
   auto file = std::make_shared<gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
   std::unique_ptr<Model> model(new Model);
   model->backend_ = TRY(open_backend(options.device, options.n_threads));
-  model->plan_ =
-      TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
-                                   {.weights = {.n_loaders = options.n_threads}, .n_context = options.n_context}));
+  const uint64_t budget = memory_budget(options, *model->backend_, *file);
+  model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
+                                              {.weights = {.n_loaders = options.n_threads},
+                                               .n_context = options.n_context,
+                                               .budget_bytes = budget,
+                                               .pass = options.pass}));
   return model;
 }
 
@@ -33,7 +62,7 @@ Result<const tokenizer::Tokenizer*> Model::tokenizer() {
 
 Result<void> Model::load(LoadMode mode) {
   if (mode == LoadMode::eager) return plan_->weights().preload_all();
-  for (const Stage& stage : plan_->stages()) plan_->weights().prefetch(stage.weights);
+  prefetch(*plan_);
   return {};
 }
 

@@ -22,6 +22,11 @@ struct ModelOptions {
   std::string device = "auto";  // auto, cpu, or what gpu/module.h opens: gpu, gpu:N, emu, emu:64
   size_t n_threads = 0;         // that compute and that read; 0: one per core
   uint32_t n_context = 0;       // tokens of the longest sequence; 0: the model's, at most kDefaultContext
+  // What may be taken of the machine's memory, by the whole process, and of the device's. None: what is available now,
+  // less a margin. A model that needs more has weights that are read again and again (weights/residency.h).
+  std::optional<uint64_t> ram_bytes = {};
+  std::optional<uint64_t> vram_bytes = {};
+  PassSize pass = {};  // what the budget has to leave room for
   const FileCalls* calls = nullptr;
 };
 

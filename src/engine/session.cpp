@@ -15,7 +15,9 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
   }
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
   options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
-  return Session(plan, options);
+  Session session(plan, options);
+  TRY(plan.check_budget(session.memory()));
+  return session;
 }
 
 Session::Session(const ExecutionPlan& plan, const SessionOptions& options)

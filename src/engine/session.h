@@ -25,6 +25,7 @@ struct SessionOptions {
 class Session {
  public:
   // Allocates nothing yet: the first evaluate() reserves slots and pages.
+  // out_of_memory: more than the budget that the plan was made for.
   static Result<Session> create(const ExecutionPlan& plan, const SessionOptions& options);
   Session(Session&&) = default;
 

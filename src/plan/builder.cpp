@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "base/units.h"
+#include "kv/page.h"
 #include "plan/execution_plan.h"
 
 namespace rocmforge {
@@ -225,6 +227,37 @@ class PlanBuilder {
   SlotId scores_, routing_, expert_gate_, expert_up_, shared_gate_, shared_up_, shared_delta_;
 };
 
+namespace {
+
+Error over_budget(uint64_t budget_bytes, const MemoryBill& bill, std::string_view fact) {
+  return {ErrorCode::out_of_memory,
+          fmt::format("plan: a memory budget of {}, of which keys and values take {}, workspace {} and staging {}: {}; "
+                      "raise the budget or shorten the context",
+                      format_bytes(budget_bytes), format_bytes(bill.kv_bytes), format_bytes(bill.workspace_bytes),
+                      format_bytes(bill.staging_bytes), fact)};
+}
+
+// What the budget leaves after a pass is the weights'.
+Result<std::unique_ptr<WeightStore>> make_store(const ExecutionPlan& plan, std::shared_ptr<const gguf::GgufFile> file,
+                                                std::vector<WeightRequest> requests, const PlanOptions& options) {
+  WeightStore::Options store = options.weights;
+  MemoryBill bill;
+  if (options.budget_bytes) {
+    const PassSize& pass = options.pass;
+    const uint32_t n_pages = pass.n_pages != 0 ? pass.n_pages : pages_for_tokens(plan.n_context());
+    bill = plan.memory_bill(
+        plan.pass_memory(std::min(pass.max_rows, plan.n_context()), pass.max_outputs, n_pages, pass.kv_type));
+    store.budget_bytes = *options.budget_bytes - std::min(*options.budget_bytes, bill.total());
+  }
+  auto made = WeightStore::create(std::move(file), plan.backend().placement(), std::move(requests), store);
+  if (!made.ok() && made.error().code == ErrorCode::out_of_memory) {
+    return over_budget(*options.budget_bytes, bill, made.error().message);
+  }
+  return made;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend,
                                                                 std::shared_ptr<const gguf::GgufFile> file,
                                                                 const PlanOptions& options) {
@@ -243,7 +276,7 @@ Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend
   ModelWeights<WeightId>& w = plan->handles_;
   w.token_embedding = handles.add(tensors.token_embedding, 0);
   w.position_embedding = handles.add(tensors.position_embedding, 0);
-  w.rope_factors = handles.add(tensors.rope_factors, 1);
+  w.rope_factors = handles.add(tensors.rope_factors, 0);  // every layer uses them: they must not be streamed with one
   for (uint32_t i = 0; i < plan->spec_.n_layers; i++) {
     w.layers.push_back(layer_handles(handles, tensors.layers[i], 1 + i));
   }
@@ -252,10 +285,15 @@ Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend
   w.output = handles.add(tensors.output, plan->spec_.n_layers + 1);
   w.tied = tensors.tied;
 
-  plan->weights_ = TRY(WeightStore::create(file, backend.placement(), handles.take(), options.weights));
-  plan->file_ = std::move(file);
   plan->backend_ = &backend;
+  plan->n_loaders_ = options.weights.n_loaders_or_default();
   PlanBuilder(*plan).build();
+  plan->weights_ = TRY(make_store(*plan, file, handles.take(), options));
+  plan->file_ = std::move(file);
+  plan->budget_bytes_ = options.budget_bytes;
+  for (uint32_t i = 0; i < plan->stages_.size(); i++) {
+    if (plan->weights_->is_streamed(i)) plan->streamed_stages_.push_back(i);
+  }
   return plan;
 }
 
@@ -265,12 +303,20 @@ PassMemory ExecutionPlan::pass_memory(uint32_t max_rows, uint32_t max_outputs, u
 
 MemoryBill ExecutionPlan::memory_bill(const PassMemory& memory) const {
   MemoryBill bill;
-  bill.weight_bytes = weights_->arena_bytes();
+  if (weights_) bill.weight_bytes = weights_->arena_bytes();
+  bill.staging_bytes = backend_->placement().overhead_bytes(n_loaders_);
   PassMemory without_pages = memory;
   without_pages.n_pages = 0;
   bill.workspace_bytes = backend_->pass_bytes(without_pages);
   bill.kv_bytes = backend_->pass_bytes(memory) - bill.workspace_bytes;
   return bill;
+}
+
+Result<void> ExecutionPlan::check_budget(const PassMemory& memory) const {
+  if (!budget_bytes_) return {};
+  const MemoryBill bill = memory_bill(memory);
+  if (bill.total() <= *budget_bytes_) return {};
+  return over_budget(*budget_bytes_, bill, fmt::format("the weights have {}", format_bytes(bill.weight_bytes)));
 }
 
 }  // namespace rocmforge

@@ -2,13 +2,15 @@
 // A model ready to run, with nothing of it read yet: lazy handles for every weight, and the steps of a forward pass.
 //
 // from_gguf reads the file's header only and uploads nothing. forward() loads what it needs on first use: while one
-// stage computes, the next ones are on their way. Preloading everything first gives the same bits.
+// stage computes, the next ones are on their way. Preloading everything first gives the same bits, and so does a budget
+// that is too small for all of it: then some stages are read again in every pass (weights/residency.h).
 //
 // Threads: a plan is immutable but for its weights, which have their own rules (weights/weight_store.h). One pass at a
 // time.
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,9 +37,20 @@ struct Stage {
 
 inline constexpr uint32_t kDefaultContext = 8192;
 
+// How large passes will be.
+struct PassSize {
+  uint32_t max_rows = 256;
+  uint32_t max_outputs = 1;
+  uint32_t n_pages = 0;  // 0: those of one sequence of n_context positions
+  KvType kv_type = KvType::f16;
+};
+
 struct PlanOptions {
-  WeightStore::Options weights;
+  WeightStore::Options weights;  // without a budget: that follows from the one below
   uint32_t n_context = 0;  // positions a sequence may have; 0: what the model was trained for, at most kDefaultContext
+  // What weights, their staging buffers and passes of this size may take together; none: everything stays resident.
+  std::optional<uint64_t> budget_bytes = {};
+  PassSize pass = {};
 };
 
 // What a plan will take, before a byte is allocated.
@@ -45,11 +58,13 @@ struct MemoryBill {
   uint64_t weight_bytes = 0;  // in the kernels' layout
   uint64_t kv_bytes = 0;
   uint64_t workspace_bytes = 0;
-  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
+  uint64_t staging_bytes = 0;
+  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes + staging_bytes; }
 };
 
 class ExecutionPlan {
  public:
+  // out_of_memory: not even with every layer streamed does it fit the budget.
   static Result<std::unique_ptr<ExecutionPlan>> from_gguf(Backend& backend, std::shared_ptr<const gguf::GgufFile> file,
                                                           const PlanOptions& options = {});
 
@@ -63,6 +78,8 @@ class ExecutionPlan {
   std::span<const Stage> stages() const { return stages_; }
   SlotId logits() const { return logits_; }  // one row per output row, n_vocab wide
   SlotId hidden() const { return hidden_; }  // the same rows after the last norm
+  // The stages that are read in every pass, in their order; none without a budget, or with enough.
+  std::span<const uint32_t> streamed_stages() const { return streamed_stages_; }
 
   const LayerPlan& layer(uint32_t i) const { return handles_.layers[i]; }
   WeightId token_embedding() const { return handles_.token_embedding; }
@@ -71,6 +88,9 @@ class ExecutionPlan {
 
   PassMemory pass_memory(uint32_t max_rows, uint32_t max_outputs, uint32_t n_pages, KvType kv_type) const;
   MemoryBill memory_bill(const PassMemory& memory) const;
+  std::optional<uint64_t> budget_bytes() const { return budget_bytes_; }
+  // out_of_memory: passes of this size exceed the budget that the plan was made for.
+  Result<void> check_budget(const PassMemory& memory) const;
 
  private:
   friend class PlanBuilder;
@@ -85,6 +105,9 @@ class ExecutionPlan {
   std::vector<Slot> slots_;
   std::vector<Stage> stages_;
   SlotId logits_, hidden_;
+  std::vector<uint32_t> streamed_stages_;
+  size_t n_loaders_ = 0;
+  std::optional<uint64_t> budget_bytes_;
 };
 
 struct ForwardOptions {
@@ -95,6 +118,9 @@ struct ForwardOptions {
 // Runs one batch through the whole plan. The backend must have been reserved (Backend::reserve) for such a batch.
 // A failure leaves the plan usable: what was loaded stays, the next call tries the rest again.
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options = {});
+
+// Asks for what the next pass will need, in the order of use, and returns.
+void prefetch(const ExecutionPlan& plan);
 
 // The plan as text: stages, steps, weights with type and shape.
 std::string to_text(const ExecutionPlan& plan);

@@ -5,6 +5,17 @@
 #include "tokenizer/stream_decoder.h"
 
 namespace rocmforge {
+namespace {
+
+// Of a prompt that may be stopped: as many tokens as a session takes in one pass.
+constexpr size_t kPromptPiece = 256;
+
+Generated cancelled(Generated result) {
+  result.reason = FinishReason::cancelled;
+  return result;
+}
+
+}  // namespace
 
 Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> prompt,
                            const GenerateOptions& options, const TextReceiver& receive) {
@@ -21,9 +32,19 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
 
   tokenizer::StreamDecoder decoder(tokenizer, {.stop = options.stop, .show_special = options.ignore_end_of_text});
   const TimePoint start = options.clock();
-  TimePoint first{};
+  TimePoint first = start;
+  const auto is_stopped = [&] { return options.should_stop && options.should_stop(); };
+  const size_t piece = options.should_stop ? kPromptPiece : prompt.size();
+  for (; prompt.size() > piece; prompt = prompt.subspan(piece)) {
+    if (is_stopped()) return cancelled(result);
+    TRY(session.evaluate(prompt.first(piece)));
+  }
   std::span<const float> logits = TRY(session.evaluate(prompt));
   while (true) {
+    if (is_stopped()) {
+      result.reason = FinishReason::cancelled;
+      break;
+    }
     const double unit = random_unit(options.sampling.seed, result.tokens.size());
     const TokenId token = TRY(sample(logits, options.sampling, session.tokens(), unit));
     if (result.tokens.empty()) {
@@ -37,10 +58,7 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
     result.tokens.push_back(token);
     if (options.sampling.want_logprobs) result.logprobs.push_back(logprobs(logits, token, options.sampling.n_logprobs));
     const auto output = decoder.push(token);
-    if (!output.text.empty() && !receive(output.text)) {
-      result.reason = FinishReason::cancelled;
-      return result;
-    }
+    if (!output.text.empty() && !receive(output.text)) return cancelled(result);
     if (output.stopped) {
       result.reason = FinishReason::stop;
       break;

@@ -20,8 +20,9 @@ namespace rocmforge {
 struct GenerateOptions {
   SamplingOptions sampling;
   uint32_t max_tokens = 128;
-  bool ignore_end_of_text = false;  // go on after an end-of-text token
-  std::vector<std::string> stop;    // the text ends before the first of these
+  bool ignore_end_of_text = false;         // go on after an end-of-text token
+  std::vector<std::string> stop;           // the text ends before the first of these
+  std::function<bool()> should_stop = {};  // asked between the pieces of a long prompt and between tokens
   Clock clock = system_clock();
 };
 
@@ -38,7 +39,8 @@ struct Generated {
 // Receives whole UTF-8 characters as they are certain; false ends the generation.
 using TextReceiver = std::function<bool(std::string_view text)>;
 
-// The session keeps the prompt and what was generated. limit_exceeded when the prompt does not fit the context.
+// The session keeps the prompt and what was generated (the last token excepted; when stopped early, what was
+// evaluated). limit_exceeded when the prompt does not fit the context.
 Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> prompt,
                            const GenerateOptions& options, const TextReceiver& receive);
 

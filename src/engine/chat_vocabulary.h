@@ -1,0 +1,18 @@
+#pragma once
+// What chat templates ask of a tokenizer.
+
+#include <string>
+
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+// `tokenizer` must outlive what is returned.
+inline tokenizer::ChatVocabulary chat_vocabulary(const tokenizer::Tokenizer& tokenizer) {
+  const auto text_of = [&](std::optional<TokenId> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
+  return {text_of(tokenizer.bos()), text_of(tokenizer.eos()),
+          [&tokenizer](std::string_view name) { return tokenizer.find(name).has_value(); }};
+}
+
+}  // namespace rocmforge

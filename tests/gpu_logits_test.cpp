@@ -2,13 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "gpu/backend.h"
 #include "gpu/emu/device.h"
-#include "support/golden.h"
-#include "support/loaded_model.h"
-#include "support/support.h"
+#include "support/golden_check.h"
 
 namespace rocmforge {
 namespace {
@@ -16,7 +12,7 @@ namespace {
 using testing::evaluate_all;
 using testing::Golden;
 using testing::LoadedModel;
-using testing::Nmse;
+using testing::QuantCase;
 
 LoadedModel open_on_device(const std::string& path, uint32_t device) {
   auto backend = GpuBackend::open(gpu::emu::api(), device);
@@ -24,44 +20,22 @@ LoadedModel open_on_device(const std::string& path, uint32_t device) {
   return LoadedModel::open_on(std::move(*backend), path);
 }
 
-double nmse_of(Session& session, const Golden& golden) {
-  const std::vector<float> logits = evaluate_all(session, golden.tokens);
-  const size_t n_vocab = golden.logits.begin()->second.size();
-  EXPECT_EQ(logits.size(), golden.tokens.size() * n_vocab);
-  if (logits.size() != golden.tokens.size() * n_vocab) return INFINITY;
-  Nmse nmse;
-  for (const auto& [position, reference] : golden.logits) {
-    nmse.add(std::span(logits).subspan(position * n_vocab, n_vocab), reference);
-  }
-  return nmse.value();
-}
+// ---- small models on every device ----
 
 class GpuGoldens : public ::testing::TestWithParam<std::tuple<const char*, uint32_t>> {
  protected:
   void TearDown() override { gpu::emu::controls().order = gpu::emu::Order::forward; }
 
-  std::string file(const char* suffix) const {
-    return testing::data_path(std::string("logits/") + std::get<0>(GetParam()) + suffix);
-  }
+  std::string name() const { return std::get<0>(GetParam()); }
+  std::string file(const char* suffix) const { return testing::data_path("logits/" + name() + suffix); }
   uint32_t device() const { return std::get<1>(GetParam()); }
 };
 
 TEST_P(GpuGoldens, EqualTheReference) {
   const Golden golden = Golden::read(file(".txt"));
   const LoadedModel model = open_on_device(file(".gguf"), device());
-  ASSERT_FALSE(HasFailure());
   for (const KvType kv_type : {KvType::f32, KvType::f16}) {
-    Session session = model.session(kv_type);
-    EXPECT_LE(nmse_of(session, golden), kv_type == KvType::f32 ? 1e-8 : 1e-5);
-    if (kv_type == KvType::f16) continue;
-    // The continuation, one token at a time: the kernels for few rows.
-    TokenId token = golden.greedy[0];
-    for (size_t i = 1; i < golden.greedy.size(); i++) {
-      const auto logits = session.evaluate(std::span(&token, 1));
-      ASSERT_TRUE(logits.ok()) << logits.error().message;
-      token = TokenId(static_cast<int32_t>(std::max_element(logits->begin(), logits->end()) - logits->begin()));
-      EXPECT_EQ(token, golden.greedy[i]) << "greedy token " << i;
-    }
+    testing::expect_golden(model, golden, kv_type, testing::tolerance_of(name(), kv_type));
   }
 }
 
@@ -102,11 +76,28 @@ INSTANTIATE_TEST_SUITE_P(Emulated, GpuGoldens,
                                                               "mixtral@384-64-128-2-1-32-2"),
                                             ::testing::Range(0u, gpu::emu::kNumDevices)));
 
-// One model in every common weight type against its own exact logits; the bounds are 1.5 times llama.cpp's figures.
-struct QuantCase {
-  const char* type;
-  double peer_nmse;
-};
+// ---- every family and geometry, at both wave sizes ----
+
+class GpuFamilies : public ::testing::TestWithParam<std::tuple<std::string, uint32_t>> {};
+
+TEST_P(GpuFamilies, EqualTheReference) {
+  const auto& [name, device] = GetParam();
+  const std::string model = testing::model_file(name), golden = testing::golden_file(name);
+  if (model.empty() || golden.empty()) GTEST_SKIP() << "the reference for '" << name << "' is not beside the checkout";
+  // f16 with waves of 32, f32 with 64: each pair of kernels is run, and the small models above run all four.
+  const KvType kv_type = device == 0 ? KvType::f16 : KvType::f32;
+  testing::expect_golden(open_on_device(model, device), Golden::read(golden), kv_type,
+                         testing::tolerance_of(name, kv_type));
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, GpuFamilies,
+                         ::testing::Combine(::testing::ValuesIn(testing::kTinyModels), ::testing::Values(0u, 1u)),
+                         [](const auto& test) {
+                           return testing::test_name(std::get<0>(test.param)) +
+                                  (std::get<1>(test.param) == 0 ? "_wave32_f16" : "_wave64_f32");
+                         });
+
+// ---- one model in every common weight type ----
 
 class GpuQuantGoldens : public ::testing::TestWithParam<std::tuple<QuantCase, uint32_t>> {};
 
@@ -119,9 +110,9 @@ TEST_P(GpuQuantGoldens, AreAsCloseAsThePeers) {
   const LoadedModel model = open_on_device(model_path, device);
   for (const uint32_t max_rows : {64u, 8u}) {  // tiles, and the kernels for few rows
     Session session = model.session(KvType::f32, max_rows);
-    const double nmse = nmse_of(session, golden);
+    const double nmse = testing::nmse_of(evaluate_all(session, golden.tokens), golden);
     RecordProperty("nmse_" + std::to_string(max_rows), std::to_string(nmse));
-    EXPECT_LE(nmse, 1.5 * quant.peer_nmse) << max_rows << " rows at once";
+    EXPECT_LE(nmse, testing::quant_tolerance(quant)) << max_rows << " rows at once";
   }
 }
 
@@ -130,22 +121,21 @@ std::string quant_name(const ::testing::TestParamInfo<std::tuple<QuantCase, uint
 }
 
 INSTANTIATE_TEST_SUITE_P(Wave32, GpuQuantGoldens,
-                         ::testing::Combine(::testing::Values(QuantCase{"F16", 8.5e-07}, QuantCase{"BF16", 4.6e-05},
-                                                              QuantCase{"Q4_0", 8.5e-04}, QuantCase{"Q4_1", 8.6e-04},
-                                                              QuantCase{"Q5_0", 9.4e-04}, QuantCase{"Q5_1", 1.1e-03},
-                                                              QuantCase{"Q8_0", 7.9e-04}, QuantCase{"Q2_K", 1.9e-03},
-                                                              QuantCase{"Q3_K_M", 1.3e-03},
-                                                              QuantCase{"Q4_K_M", 1.9e-03},
-                                                              QuantCase{"Q5_K_M", 1.8e-03}, QuantCase{"Q6_K", 1.9e-03},
-                                                              QuantCase{"IQ4_NL", 9.5e-04},
-                                                              QuantCase{"IQ4_XS", 1.7e-03}, QuantCase{"IQ3_S", 2.1e-03},
-                                                              QuantCase{"TQ1_0", 2.1e-03}, QuantCase{"TQ2_0", 2.1e-03}),
-                                            ::testing::Values(0u)),
+                         ::testing::Combine(::testing::ValuesIn(testing::kQuantCases), ::testing::Values(0u)),
                          quant_name);
 // The formats' kernels are tested at both wave sizes on their own; of whole models these four say enough.
 INSTANTIATE_TEST_SUITE_P(Wave64, GpuQuantGoldens,
-                         ::testing::Combine(::testing::Values(QuantCase{"F16", 8.5e-07}, QuantCase{"BF16", 4.6e-05},
-                                                              QuantCase{"Q8_0", 7.9e-04}, QuantCase{"Q4_K_M", 1.9e-03}),
+                         ::testing::Combine(::testing::ValuesIn([] {
+                                              std::vector<QuantCase> some;
+                                              for (const QuantCase& quant : testing::kQuantCases) {
+                                                const std::string type = quant.type;
+                                                if (type == "F16" || type == "BF16" || type == "Q8_0" ||
+                                                    type == "Q4_K_M") {
+                                                  some.push_back(quant);
+                                                }
+                                              }
+                                              return some;
+                                            }()),
                                             ::testing::Values(1u)),
                          quant_name);
 

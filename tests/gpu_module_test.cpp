@@ -7,9 +7,7 @@
 #include <filesystem>
 
 #include "gpu/module.h"
-#include "support/golden.h"
-#include "support/loaded_model.h"
-#include "support/support.h"
+#include "support/golden_check.h"
 
 namespace rocmforge {
 namespace {
@@ -30,14 +28,7 @@ void expect_golden(std::unique_ptr<Backend> backend) {
   const Golden golden = Golden::read(base + ".txt");
   const LoadedModel model = LoadedModel::open_on(std::move(backend), base + ".gguf");
   Session session = model.session(KvType::f32);
-  const std::vector<float> logits = testing::evaluate_all(session, golden.tokens);
-  const size_t n_vocab = golden.logits.begin()->second.size();
-  ASSERT_EQ(logits.size(), golden.tokens.size() * n_vocab);
-  testing::Nmse nmse;
-  for (const auto& [position, reference] : golden.logits) {
-    nmse.add(std::span(logits).subspan(position * n_vocab, n_vocab), reference);
-  }
-  EXPECT_LE(nmse.value(), 1e-8);
+  EXPECT_LE(testing::nmse_of(testing::evaluate_all(session, golden.tokens), golden), 1e-8);
 }
 
 TEST(GpuModule, TheEmulationIsOneAndIsAskedForByName) {

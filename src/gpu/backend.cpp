@@ -104,7 +104,7 @@ Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, co
   TRY(placement_.make_visible(stream_));
   Runner runner(*this, TRY(batch_.put(batch, stream_)), batch_.longest(), weights);
   for (const Step& step : steps) {
-    TRY(gpu::check_supported(step));
+    TRY(gpu::check_supported(step, weights));
     TRY(std::visit(runner, step));
   }
   return placement_.mark_read(stream_);

@@ -49,8 +49,8 @@ Result<BatchView> BatchUpload::put(const Batch& batch, const Stream& stream) {
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows);
 
   const auto* on_device = reinterpret_cast<const uint32_t*>(to_) + kHeaderWords;
-  view_ = {reinterpret_cast<const int32_t*>(on_device), on_device + n, on_device + 2 * size_t{n},
-           on_device + 3 * size_t{n} + n_outputs, on_device + 3 * size_t{n}};
+  view_ = {on_device, on_device + n, on_device + 2 * size_t{n}, on_device + 3 * size_t{n} + n_outputs,
+           on_device + 3 * size_t{n}};
   if (words == last_) return view_;
   last_.clear();  // unknown until the copy is on its way
   now_ ^= 1;

@@ -20,6 +20,7 @@ Place place_of(FixedKernel kernel) {
     }
     RF_PLACE(elementwise, add);
     RF_PLACE(candidates, candidates);
+    RF_PLACE(elementwise, clamped_swish_multiply);
     RF_PLACE(elementwise, gelu_multiply);
     RF_PLACE(attend, join_chunks);
     RF_PLACE(norm, layer_norm);
@@ -28,6 +29,7 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(norm, rms_norm);
     RF_PLACE(rope, rope);
     RF_PLACE(route, route);
+    RF_PLACE(elementwise, scale_and_cap);
     RF_PLACE(elementwise, silu_multiply);
     RF_PLACE(attend, store_kv_f16);
     RF_PLACE(attend, store_kv_f32);

@@ -14,6 +14,7 @@ namespace rocmforge::gpu {
 enum class FixedKernel : uint8_t {
   add,
   candidates,
+  clamped_swish_multiply,
   gelu_multiply,
   join_chunks,
   layer_norm,
@@ -22,6 +23,7 @@ enum class FixedKernel : uint8_t {
   rms_norm,
   rope,
   route,
+  scale_and_cap,
   silu_multiply,
   store_kv_f16,
   store_kv_f32,

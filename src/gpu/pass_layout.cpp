@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/batch_upload.h"
+#include "gpu/kernels/attend.h"
 #include "gpu/kernels/quantize.h"
 
 namespace rocmforge::gpu {
@@ -29,7 +30,8 @@ PassLayout pass_layout(const PassMemory& memory) {
 
   out.quants = take(largest_slot);
   out.quant_scales = take((largest_slot + 31) / 32 * sizeof(ActivationScale));
-  // A query head of n elements has n + 2 numbers a chunk; heads have 8 elements or more.
+  // A query head of n elements has n + 2 numbers a chunk.
+  static_assert(kMinHeadSize >= 8);
   out.attention_parts_bytes = uint64_t{kMaxChunkedRows} * kMaxChunks * (widest + widest / 4) * sizeof(float);
   out.attention_parts = take(out.attention_parts_bytes);
   out.vector_bytes = (uint64_t{widest} * sizeof(float) + 255) / 256 * 256;

@@ -8,10 +8,8 @@
 
 namespace rocmforge::gpu {
 
-// Attention of few rows is cut into chunks of positions so that more of the device has work.
+// Attention of few rows is cut into chunks of positions (kernels/attend.h) so that more of the device has work.
 inline constexpr uint32_t kMaxChunkedRows = 8;
-inline constexpr uint32_t kMaxChunks = 32;
-inline constexpr uint32_t kMinChunkPositions = 256;
 
 // Tables of rope frequencies: models have one, or two where layers differ.
 inline constexpr uint32_t kMaxRopeTables = 8;

@@ -44,8 +44,15 @@ Result<void> GpuBackend::Runner::operator()(const Embed& step) const {
   const Weight table = weight(step.table);
   const SlotMemory& out = slot(step.out);
   CHECK(table.shape.row_elements == out.width);
-  return launch(FormatKernel::embed, table.shape.dtype, gpu::embed_grid(n_rows(step.out)), gpu::kEmbedThreads,
-                gpu::EmbedArgs{table.planes, out.data, batch_.tokens, out.width});
+  TRY(launch(FormatKernel::embed, table.shape.dtype, gpu::embed_grid(n_rows(step.out)), gpu::kEmbedThreads,
+             gpu::EmbedArgs{table.planes, out.data, batch_.tokens, out.width, step.scale}));
+  if (!step.positions) return {};
+  const Weight positions = weight(*step.positions);
+  CHECK(positions.shape.row_elements == out.width);
+  return launch(
+      FormatKernel::embed, positions.shape.dtype, gpu::embed_grid(n_rows(step.out)), gpu::kEmbedThreads,
+      gpu::EmbedArgs{
+          .table = positions.planes, .out = out.data, .rows = batch_.positions, .width = out.width, .adds = 1});
 }
 
 Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
@@ -61,8 +68,18 @@ Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
     }
     RF_UNREACHABLE("a NormKind outside its enum");
   }();
-  return launch(kernel, gpu::norm_grid(n_rows(step.out)), gpu::kNormThreads,
-                gpu::NormArgs{slot(step.out).data, in.data, w, bias, in.width, step.epsilon});
+  const uint32_t group = step.group != 0 ? step.group : in.width;
+  const uint64_t n_weights = weight(step.weight).shape.row_elements;
+  CHECK(in.width % group == 0 && (n_weights == group || n_weights == in.width) && slot(step.out).width == in.width);
+  const gpu::NormArgs args{.out = slot(step.out).data,
+                           .in = in.data,
+                           .weight = w,
+                           .bias = bias,
+                           .group = group,
+                           .n_groups = in.width / group,
+                           .weight_step = n_weights == group ? 0 : group,
+                           .epsilon = step.epsilon};
+  return launch(kernel, gpu::norm_grid(n_rows(step.out), args.n_groups), gpu::kNormThreads, args);
 }
 
 int8_t* GpuBackend::Runner::quants() const {
@@ -115,6 +132,11 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == input.width && w.shape.n_rows == slot(part.out).width);
     TRY(multiply(slot(part.out).data, w, TRY(vector_of(part.bias, 0)), input));
+    if (step.scale == 1 && step.softcap == 0) continue;
+    const uint64_t n = uint64_t{n_rows(part.out)} * slot(part.out).width;
+    float* out = slot(part.out).data;
+    TRY(launch(FixedKernel::scale_and_cap, gpu::element_grid(n), gpu::kElementThreads,
+               gpu::ElementArgs{out, out, nullptr, n, step.scale, step.softcap}));
   }
   return {};
 }
@@ -150,9 +172,6 @@ Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
 }
 
 Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
-  if (step.head_size > gpu::kMaxHeadSize || step.head_size < 8) {
-    return Error{ErrorCode::unsupported, fmt::format("gpu: attention heads of {} elements", step.head_size)};
-  }
   CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
   CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
   const uint32_t n = n_rows(step.q);
@@ -161,20 +180,22 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
     n_chunks = std::clamp((longest_ + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
   }
   const bool in_parts = n_chunks > 1;
+  const float* sinks = TRY(vector_of(step.sinks, 0));
   std::byte* memory = self_.memory_.data();
   const gpu::AttendArgs args{
       .out = slot(step.out).data,
       .q = slot(step.q).data,
       .cache = memory + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes,
       .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
+      .sinks = sinks,
       .batch = batch_,
       .n_heads = step.n_heads,
       .n_kv_heads = step.n_kv_heads,
       .head_size = step.head_size,
-      .n_chunks = n_chunks,
-      .chunk_positions = (longest_ + n_chunks - 1) / n_chunks,
-      .scale = step.scale};
-  CHECK(!in_parts || uint64_t{n} * n_chunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
+      .window = step.window,
+      .scale = step.scale,
+      .softcap = step.softcap};
+  CHECK(!in_parts || uint64_t{n} * gpu::kMaxChunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
                          self_.layout_.attention_parts_bytes);
   const bool f16 = self_.kv_type_ == KvType::f16;
   const FixedKernel kernel = step.head_size <= 64    ? f16 ? FixedKernel::attend_f16_64 : FixedKernel::attend_f32_64
@@ -195,35 +216,51 @@ Result<void> GpuBackend::Runner::operator()(const Activate& step) const {
       case Activation::gelu:
         return FixedKernel::gelu_multiply;
       case Activation::clamped_swish:
-        break;  // refused by check_supported
+        return FixedKernel::clamped_swish_multiply;
     }
-    RF_UNREACHABLE("an Activation that the kernels lack");
+    RF_UNREACHABLE("an Activation outside its enum");
   }();
-  return launch(kernel, gpu::element_grid(n), gpu::kElementThreads,
-                gpu::ElementArgs{slot(step.out).data, slot(step.gate).data, slot(step.up).data, n});
+  return launch(
+      kernel, gpu::element_grid(n), gpu::kElementThreads,
+      gpu::ElementArgs{slot(step.out).data, slot(step.gate).data, step.gated ? slot(step.up).data : nullptr, n});
 }
 
 Result<void> GpuBackend::Runner::operator()(const Add& step) const {
   const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
   return launch(FixedKernel::add, gpu::element_grid(n), gpu::kElementThreads,
-                gpu::ElementArgs{slot(step.out).data, slot(step.out).data, slot(step.in).data, n});
+                gpu::ElementArgs{slot(step.out).data, slot(step.out).data, slot(step.in).data, n, step.scale});
 }
 
 Result<void> GpuBackend::Runner::operator()(const Route& step) const {
-  if (step.n_experts > gpu::kMaxExperts || step.n_used > gpu::kMaxUsedExperts) {
-    return Error{ErrorCode::unsupported, fmt::format("gpu: {} of {} experts", step.n_used, step.n_experts)};
-  }
-  return launch(FixedKernel::route, gpu::route_grid(n_rows(step.out)), gpu::kRouteThreads,
-                gpu::RouteArgs{slot(step.out).data, slot(step.logits).data, step.n_experts, step.n_used,
-                               step.normalise ? 1u : 0u});
+  const auto scores = [&] {
+    switch (step.gating) {
+      case Gating::softmax:
+        return gpu::RouteScores::softmax;
+      case Gating::softmax_of_chosen:
+        return gpu::RouteScores::softmax_of_chosen;
+      case Gating::sigmoid:
+        return gpu::RouteScores::sigmoid;
+    }
+    RF_UNREACHABLE("a Gating outside its enum");
+  }();
+  const gpu::RouteArgs args{.out = slot(step.out).data,
+                            .logits = slot(step.logits).data,
+                            .bias = TRY(vector_of(step.bias, 0)),
+                            .n_experts = step.n_experts,
+                            .n_used = step.n_used,
+                            .scores = scores,
+                            .normalise = step.normalise ? 1u : 0u,
+                            .scale = step.scale};
+  return launch(FixedKernel::route, gpu::route_grid(n_rows(step.out)), gpu::kRouteThreads, args);
 }
 
 // Input rows are the batch's, shared by the experts of a row, or (sum) one for each pair.
-Result<void> GpuBackend::Runner::multiply_experts(float* out, const Weight& w, const Input& input, SlotId routing,
-                                                  uint32_t n_used, bool sum) const {
+Result<void> GpuBackend::Runner::multiply_experts(float* out, const Weight& w, std::optional<WeightId> bias,
+                                                  const Input& input, SlotId routing, uint32_t n_used, bool sum) const {
   gpu::MatvecArgs args{};
   args.w = w.planes;
   args.out = out;
+  if (bias) args.bias = reinterpret_cast<const float*>(weight(*bias).planes.at[0]);  // f32: check_supported
   args.x = input.x;
   args.q = quants();
   args.scales = quant_scales();
@@ -251,7 +288,7 @@ Result<void> GpuBackend::Runner::operator()(const ExpertMatmul& step) const {
   for (const ExpertMatmul::Part& part : step.parts) {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == input.width && w.shape.n_rows * step.n_used == slot(part.out).width);
-    TRY(multiply_experts(slot(part.out).data, w, input, step.routing, step.n_used, false));
+    TRY(multiply_experts(slot(part.out).data, w, part.bias, input, step.routing, step.n_used, false));
   }
   return {};
 }
@@ -262,7 +299,7 @@ Result<void> GpuBackend::Runner::operator()(const ExpertCombine& step) const {
   CHECK(slot(step.in).width == step.n_used * width && slot(step.out).width == w.shape.n_rows);
   const Input input{slot(step.in).data, n_rows(step.in) * step.n_used, width};
   if (product_kind(w.shape.dtype) == ProductKind::integer) TRY(quantize(input));
-  return multiply_experts(slot(step.out).data, w, input, step.routing, step.n_used, true);
+  return multiply_experts(slot(step.out).data, w, step.bias, input, step.routing, step.n_used, true);
 }
 
 Result<void> GpuBackend::Runner::operator()(const TakeRows& step) const {

@@ -60,8 +60,8 @@ class GpuBackend::Runner {
   gpu::ActivationScale* quant_scales() const;
   Result<void> quantize(const Input& input) const;
   Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
-  Result<void> multiply_experts(float* out, const Weight& weight, const Input& input, SlotId routing, uint32_t n_used,
-                                bool sum) const;
+  Result<void> multiply_experts(float* out, const Weight& weight, std::optional<WeightId> bias, const Input& input,
+                                SlotId routing, uint32_t n_used, bool sum) const;
 
   GpuBackend& self_;
   gpu::BatchView batch_;

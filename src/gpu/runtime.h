@@ -14,7 +14,7 @@
 //   dot4(a, b, c)                                        c + the dot product of four signed bytes each
 //   load16(p)                                            16 bytes from 16-byte aligned memory read once
 //   widen(F16) narrow(float)                             half precision in hardware
-//   exp_f32 log_f32 sqrt_f32                             to the last bit or two
+//   exp_f32 log_f32 sqrt_f32 tanh_f32                    to the last bit or two
 //   round_f32                                            to the nearest integer, ties to even
 //   atomic_add(p, v)
 //
@@ -76,6 +76,18 @@ RF_DEVICE float block_max(float v, float* partial) {
   for (uint32_t w = 1; w < kThreads / kWave; w++) largest = partial[w] > largest ? partial[w] : largest;
   sync_block();
   return largest;
+}
+
+// By a series near zero, where 1 - 2 / (1 + e^2x) would lose what is left after the subtraction.
+RF_DEVICE float tanh_f32(float x) {
+  const float s = x * x;
+  if (s < 0.0625f) return x + x * s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835))));
+  return 1.0f - 2.0f / (1.0f + exp_f32(2.0f * x));
+}
+
+// Within -limit .. limit, smoothly; a limit of 0 is none.
+RF_DEVICE float capped(float x, float limit) {
+  return limit != 0.0f ? limit * tanh_f32(x / limit) : x;
 }
 
 RF_DEVICE Word4 load16(const void* from) {

@@ -2,50 +2,83 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include "gpu/kernels/attend.h"
+#include "gpu/kernels/route.h"
+#include "gpu/packed/lists.h"
+#include "gpu/pass_layout.h"
 
 namespace rocmforge::gpu {
 namespace {
 
-// The feature a step asks for and the kernels lack; empty when there is none.
-struct MissingFeature {
-  using Name = std::string_view;
+bool has_kernels(DType dtype) {
+#define RF_IS_FORMAT(name, Block) \
+  if (dtype == DType::name) return true;
+  RF_INTEGER_FORMATS(RF_IS_FORMAT)
+  RF_FLOAT_FORMATS(RF_IS_FORMAT)
+  RF_DECODED_FORMATS(RF_IS_FORMAT)
+#undef RF_IS_FORMAT
+  return false;
+}
 
-  Name operator()(const Embed& s) const {
-    return s.scale != 1 ? "scaled embeddings" : s.positions ? "learned positions" : Name();
+// What a step asks for and the kernels lack; empty when there is nothing.
+struct Missing {
+  const WeightStore& weights;
+  using Name = std::string;
+
+  Name weight(std::optional<WeightId> id) const {
+    if (!id || has_kernels(dtype(*id))) return {};
+    return fmt::format("weights of type {}", dtype_info(dtype(*id)).name);
   }
-  Name operator()(const Norm& s) const { return s.group != 0 ? "norms of single heads" : Name(); }
-  Name operator()(const Matmul& s) const { return s.scale != 1 || s.softcap != 0 ? "scaled or capped logits" : Name(); }
-  Name operator()(const Rope&) const { return {}; }
+  Name expert_bias(std::optional<WeightId> id) const {
+    return !id || dtype(*id) == DType::f32 ? Name() : "biases of experts that are not F32";
+  }
+  DType dtype(WeightId id) const { return weights.tensor(id).shape.dtype; }
+  static Name first_of(std::initializer_list<Name> names) {
+    for (const Name& name : names) {
+      if (!name.empty()) return name;
+    }
+    return {};
+  }
+
+  Name operator()(const Embed& s) const { return first_of({weight(s.table), weight(s.positions)}); }
+  Name operator()(const Norm& s) const { return first_of({weight(s.weight), weight(s.bias)}); }
+  Name operator()(const Matmul& s) const {
+    Name name;
+    for (const auto& part : s.parts) name = first_of({name, weight(part.weight), weight(part.bias)});
+    return name;
+  }
+  Name operator()(const Rope& s) const {
+    return s.rope.n_dims / 2 > kMaxRopePairs ? fmt::format("rotation of {} elements", s.rope.n_dims)
+                                             : weight(s.factors);
+  }
   Name operator()(const StoreKv&) const { return {}; }
   Name operator()(const Attend& s) const {
-    return s.window != 0    ? "attention windows"
-           : s.softcap != 0 ? "capped attention"
-           : s.sinks        ? "attention sinks"
-                            : Name();
+    return s.head_size < kMinHeadSize || s.head_size > kMaxHeadSize
+               ? fmt::format("attention with heads of {} elements", s.head_size)
+               : weight(s.sinks);
   }
-  Name operator()(const Activate& s) const {
-    return s.kind == Activation::clamped_swish ? "clamped swish" : !s.gated ? "feed-forward without a gate" : Name();
-  }
-  Name operator()(const Add& s) const { return s.scale != 1 ? "scaled residuals" : Name(); }
+  Name operator()(const Activate&) const { return {}; }
+  Name operator()(const Add&) const { return {}; }
   Name operator()(const Route& s) const {
-    return s.gating != Gating::softmax || s.bias || s.scale != 1 ? "this kind of expert routing" : Name();
+    return s.n_experts > kMaxExperts || s.n_used > kMaxUsedExperts
+               ? fmt::format("a choice of {} out of {} experts", s.n_used, s.n_experts)
+               : weight(s.bias);
   }
   Name operator()(const ExpertMatmul& s) const {
-    return std::ranges::any_of(s.parts, [](const auto& part) { return part.bias.has_value(); }) ? "biases of experts"
-                                                                                                : Name();
+    Name name;
+    for (const auto& part : s.parts) name = first_of({name, weight(part.weight), expert_bias(part.bias)});
+    return name;
   }
-  Name operator()(const ExpertCombine& s) const { return s.bias ? "biases of experts" : Name(); }
+  Name operator()(const ExpertCombine& s) const { return first_of({weight(s.weight), expert_bias(s.bias)}); }
   Name operator()(const TakeRows&) const { return {}; }
 };
 
 }  // namespace
 
-Result<void> check_supported(const Step& step) {
-  const std::string_view missing = std::visit(MissingFeature{}, step);
+Result<void> check_supported(const Step& step, const WeightStore& weights) {
+  const std::string missing = std::visit(Missing{weights}, step);
   if (missing.empty()) return {};
-  return Error{ErrorCode::unsupported,
-               fmt::format("gpu: {} cannot be computed on this device yet; use the CPU", missing)};
+  return Error{ErrorCode::unsupported, fmt::format("gpu: {}: not on this device; use the CPU", missing)};
 }
 
 }  // namespace rocmforge::gpu

@@ -12,8 +12,18 @@ namespace rocmforge::testing {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Where tests that were built elsewhere find their files.
+std::string folder(const char* variable, const char* otherwise) {
+  const char* named = std::getenv(variable);
+  return named != nullptr ? named : otherwise;
+}
+
+}  // namespace
+
 std::string source_path(std::string_view relative) {
-  return std::string(RF_SOURCE_DIR "/") + std::string(relative);
+  return folder("ROCMFORGE_TEST_SOURCE", RF_SOURCE_DIR) + "/" + std::string(relative);
 }
 
 std::string data_path(std::string_view relative) {
@@ -21,7 +31,7 @@ std::string data_path(std::string_view relative) {
 }
 
 std::string shared_path(std::string_view relative) {
-  const fs::path path = fs::path(RF_SOURCE_DIR) / ".." / "shared" / relative;
+  const fs::path path = fs::path(folder("ROCMFORGE_TEST_SHARED", RF_SOURCE_DIR "/../shared")) / relative;
   return fs::exists(path) ? path.string() : std::string();
 }
 

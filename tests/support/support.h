@@ -10,11 +10,12 @@
 
 namespace rocmforge::testing {
 
-// A file of tests/data, or of the repository.
+// A file of tests/data, or of the repository (ROCMFORGE_TEST_SOURCE: of another copy of it).
 std::string data_path(std::string_view relative);
 std::string source_path(std::string_view relative);
 
-// A file of the reference material that lies beside the checkout and is not part of it; empty when absent.
+// A file of the reference material that lies beside the checkout (or in ROCMFORGE_TEST_SHARED) and is not part of it;
+// empty when absent.
 // The caller skips then, saying so:  RF_NEED_SHARED(path, "goldens/blocks/q4_0.f32");
 std::string shared_path(std::string_view relative);
 

@@ -2,7 +2,7 @@
 //
 // Every wave of a block takes positions in turn and keeps a running maximum, a running total of the exponentials and
 // the weighted sum of the values, spread over its lanes; the block's waves, and with long sequences the blocks of a
-// row's chunks, are joined at the end.
+// row's chunks, are joined at the end. A sink is one more score, of no value, that joins last.
 
 #include "gpu/runtime.h"
 
@@ -50,6 +50,38 @@ RF_KERNEL(store_kv_f16, StoreKvArgs, kStoreKvThreads) {
 // The most negative finite value: its exponential beside any other is zero, and differences stay numbers.
 constexpr float kLowest = -3.402823466e38f;
 
+// What a row attends to, and where it is cut.
+struct RowChunks {
+  uint32_t first, end;  // positions
+  uint32_t chunk;       // positions of a chunk
+  uint32_t n;           // chunks
+
+  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row) {
+    end = args.batch.positions[row] + 1;
+    first = args.window != 0 && args.window < end ? end - args.window : 0;
+    chunk = end - first;
+    n = 1;
+    if (args.parts == nullptr) return;
+    const uint32_t share = (chunk + kMaxChunks - 1) / kMaxChunks;
+    const uint32_t all = chunk;
+    chunk = share > kMinChunkPositions ? share : kMinChunkPositions;
+    n = (all + chunk - 1) / chunk;
+  }
+};
+
+RF_DEVICE uint64_t part_offset(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t chunk) {
+  return ((static_cast<uint64_t>(row) * args.n_heads + head) * kMaxChunks + chunk) * (args.head_size + 2);
+}
+
+// What the weighted sum is multiplied by, when `total` is the sum of e^(score - largest).
+RF_DEVICE float share_of_total(const AttendArgs& args, uint32_t head, float largest, float total) {
+  if (args.sinks == nullptr) return 1.0f / total;
+  const float sink = args.sinks[head];
+  const float top = sink > largest ? sink : largest;
+  const float keep = exp_f32(largest - top);
+  return keep / (total * keep + exp_f32(sink - top));
+}
+
 // kHeadSize: the largest that fits.
 template <class T, uint32_t kHeadSize>
 RF_DEVICE void attend_chunk(const AttendArgs& args) {
@@ -61,9 +93,10 @@ RF_DEVICE void attend_chunk(const AttendArgs& args) {
   };
   RF_SHARED(Shared, shared);
   const uint32_t row = block_x(), head = block_y(), chunk = block_z();
-  const uint32_t n_positions = args.batch.positions[row] + 1;
-  const uint32_t first = chunk * args.chunk_positions;
-  const uint32_t end = first + args.chunk_positions < n_positions ? first + args.chunk_positions : n_positions;
+  const RowChunks chunks(args, row);
+  if (chunk >= chunks.n) return;
+  const uint32_t first = chunks.first + chunk * chunks.chunk;
+  const uint32_t end = chunk + 1 < chunks.n ? first + chunks.chunk : chunks.end;
   const uint32_t width = args.n_kv_heads * args.head_size;
   const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
   const uint64_t query = (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size;
@@ -84,7 +117,7 @@ RF_DEVICE void attend_chunk(const AttendArgs& args) {
       const uint32_t d = lane() + i * kWave;
       if (d < args.head_size) dot += q[i] * cached(keys + d);
     }
-    const float score = wave_sum(dot);
+    const float score = capped(wave_sum(dot), args.softcap);
     const float next = score > largest ? score : largest;
     const float keep = exp_f32(largest - next), weight = exp_f32(score - next);
     RF_UNROLL
@@ -114,15 +147,13 @@ RF_DEVICE void attend_chunk(const AttendArgs& args) {
     shares[w] = exp_f32(shared.largest[w] - largest);
     total += shares[w] * shared.total[w];
   }
-  float* part = args.parts == nullptr
-                    ? nullptr
-                    : args.parts + ((static_cast<uint64_t>(row) * args.n_heads + head) * args.n_chunks + chunk) *
-                                       (args.head_size + 2);
+  const float share = share_of_total(args, head, largest, total);
+  float* part = chunks.n == 1 ? nullptr : args.parts + part_offset(args, row, head, chunk);
   for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
     float sum = 0;
     for (uint32_t w = 0; w < kWaves; w++) sum += shares[w] * shared.sums[w][d];
     if (part == nullptr) {
-      args.out[query + d] = sum / total;
+      args.out[query + d] = sum * share;
     } else {
       part[d] = sum;
     }
@@ -144,24 +175,27 @@ RF_ATTEND(64)
 RF_ATTEND(128)
 RF_ATTEND(256)
 
-// A block joins the chunks of a row and a head. Chunks past the row's end were made with a total of zero.
+// A block joins the chunks of a row and a head. A row of one chunk is done already.
 RF_KERNEL(join_chunks, AttendArgs, kAttendThreads) {
-  const uint64_t query = static_cast<uint64_t>(block_x()) * args.n_heads + block_y();
+  const uint32_t row = block_x(), head = block_y();
+  const uint32_t n_chunks = RowChunks(args, row).n;
+  if (n_chunks == 1) return;
   const uint32_t stride = args.head_size + 2;
-  const float* parts = args.parts + query * args.n_chunks * stride;
+  const float* parts = args.parts + part_offset(args, row, head, 0);
+  float* out = args.out + (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size;
   float largest = kLowest;
-  for (uint32_t c = 0; c < args.n_chunks; c++) {
+  for (uint32_t c = 0; c < n_chunks; c++) {
     const float of_chunk = parts[c * stride + args.head_size];
     largest = of_chunk > largest ? of_chunk : largest;
   }
   for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
     float sum = 0, total = 0;
-    for (uint32_t c = 0; c < args.n_chunks; c++) {
+    for (uint32_t c = 0; c < n_chunks; c++) {
       const float share = exp_f32(parts[c * stride + args.head_size] - largest);
       sum += share * parts[c * stride + d];
       total += share * parts[c * stride + args.head_size + 1];
     }
-    args.out[query * args.head_size + d] = sum / total;
+    out[d] = sum * share_of_total(args, head, largest, total);
   }
 }
 

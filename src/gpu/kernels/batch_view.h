@@ -6,7 +6,7 @@
 namespace rocmforge::gpu {
 
 struct BatchView {
-  const int32_t* tokens;        // by row
+  const uint32_t* tokens;       // by row
   const uint32_t* positions;    // by row
   const uint32_t* first_page;   // by row: where its sequence's pages begin in `pages`
   const uint32_t* pages;        // of all sequences

@@ -10,12 +10,16 @@ template <class F>
 RF_DEVICE void each_element(const ElementArgs& args, F f) {
   uint64_t i = static_cast<uint64_t>(block_x()) * kElementThreads * kElementsPerThread + thread_index();
   for (uint32_t e = 0; e < kElementsPerThread && i < args.n; e++, i += kElementThreads) {
-    args.out[i] = f(args.a[i], args.b[i]);
+    args.out[i] = f(args.a[i], args.b != nullptr ? args.b[i] : 1.0f);
   }
 }
 
 RF_KERNEL(add, ElementArgs, kElementThreads) {
-  each_element(args, [](float a, float b) { return a + b; });
+  each_element(args, [&](float a, float b) { return a + args.scale * b; });
+}
+
+RF_KERNEL(scale_and_cap, ElementArgs, kElementThreads) {
+  each_element(args, [&](float a, float) { return capped(args.scale * a, args.cap); });
 }
 
 RF_KERNEL(silu_multiply, ElementArgs, kElementThreads) {
@@ -27,6 +31,16 @@ RF_KERNEL(gelu_multiply, ElementArgs, kElementThreads) {
   each_element(args, [](float gate, float up) {
     const float u = 0.79788456f * gate * (1.0f + 0.044715f * gate * gate);
     return gate / (1.0f + exp_f32(-2.0f * u)) * up;
+  });
+}
+
+// x * sigmoid(1.702 x) of a gate of at most 7, times 1 plus an up within -7 .. 7
+RF_KERNEL(clamped_swish_multiply, ElementArgs, kElementThreads) {
+  each_element(args, [](float gate, float up) {
+    constexpr float kLimit = 7.0f, kSlope = 1.702f;
+    const float g = gate > kLimit ? kLimit : gate;
+    const float u = up > kLimit ? kLimit : up < -kLimit ? -kLimit : up;
+    return g / (1.0f + exp_f32(-kSlope * g)) * (u + 1.0f);
   });
 }
 

@@ -7,12 +7,18 @@
 
 namespace rocmforge::gpu {
 
-// silu_multiply, gelu_multiply: out = activation(a) * b.   add: out = a + b.   Outputs may be inputs.
+// silu_multiply, gelu_multiply, clamped_swish_multiply   out = activation(a) * b; without a b, activation(a) * 1
+// add                                                    out = a + scale * b
+// scale_and_cap                                          out = cap * tanh(scale * a / cap); with a cap of 0, scale * a
+//
+// Outputs may be inputs.
 struct ElementArgs {
   float* out;
   const float* a;
   const float* b;
   uint64_t n;
+  float scale = 1;
+  float cap = 0;
 };
 
 // out[r] = in[rows[r]]

@@ -10,10 +10,11 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 RF_DEVICE uint64_t table_row(const EmbedArgs& args) {
-  return args.rows != nullptr ? static_cast<uint64_t>(args.rows[block_x()]) : 0;
+  return args.rows != nullptr ? args.rows[block_x()] : 0;
 }
-RF_DEVICE float* row_out(const EmbedArgs& args) {
-  return args.out + static_cast<uint64_t>(block_x()) * args.width;
+RF_DEVICE void put(const EmbedArgs& args, uint32_t i, float value) {
+  float& out = args.out[static_cast<uint64_t>(block_x()) * args.width + i];
+  out = args.scale * value + (args.adds ? out : 0.0f);
 }
 
 template <class Block>
@@ -22,20 +23,22 @@ RF_DEVICE void embed_groups(const EmbedArgs& args) {
   for (uint32_t g = thread_index(); g < n_groups; g += kEmbedThreads) {
     float values[16];
     decode16<Block>(values, args.table, table_row(args) * n_groups + g);
-    for (int i = 0; i < 16; i++) row_out(args)[16 * g + i] = values[i];
+    for (uint32_t i = 0; i < 16; i++) put(args, 16 * g + i, values[i]);
   }
 }
 template <class Block>
 RF_DEVICE void embed_floats(const EmbedArgs& args) {
   const auto* from = reinterpret_cast<const Block*>(args.table.at[0]) + table_row(args) * args.width;
-  for (uint32_t i = thread_index(); i < args.width; i += kEmbedThreads) row_out(args)[i] = value_of(from[i]);
+  for (uint32_t i = thread_index(); i < args.width; i += kEmbedThreads) put(args, i, value_of(from[i]));
 }
 template <class Block>
 RF_DEVICE void embed_blocks(const EmbedArgs& args) {
   const uint32_t n_blocks = args.width / Block::kElements;
   const auto* from = reinterpret_cast<const Block*>(args.table.at[0]) + table_row(args) * n_blocks;
   for (uint32_t b = thread_index(); b < n_blocks; b += kEmbedThreads) {
-    formats::decode(row_out(args) + b * Block::kElements, from[b]);
+    float values[Block::kElements];
+    formats::decode(values, from[b]);
+    for (uint32_t i = 0; i < uint32_t{Block::kElements}; i++) put(args, b * Block::kElements + i, values[i]);
   }
 }
 

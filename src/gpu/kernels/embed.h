@@ -8,12 +8,14 @@
 
 namespace rocmforge::gpu {
 
-// out[r] = table[rows[r]]
+// out[r] = scale * table[rows[r]], added to what is there when `adds`
 struct EmbedArgs {
   Planes table;
-  float* out;           // n x width
-  const int32_t* rows;  // n; null: row 0 of the table, once
+  float* out;            // n x width
+  const uint32_t* rows;  // n; null: row 0 of the table, once
   uint32_t width;
+  float scale = 1;
+  uint32_t adds = 0;
 };
 
 inline constexpr uint32_t kEmbedThreads = 128;

@@ -17,7 +17,7 @@ namespace rocmforge::gpu {
 struct MatvecArgs {
   Planes w;
   float* out;         // n_rows x n_out
-  const float* bias;  // n_out, or null
+  const float* bias;  // n_out (with a routing, for each expert), or null
   const float* x;     // formats of floats, and those that are decoded
   const int8_t* q;    // the others
   const ActivationScale* scales;

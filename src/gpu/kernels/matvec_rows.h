@@ -39,6 +39,19 @@ struct MatvecRows {
     return row < args.n_rows ? row : args.n_rows - 1;
   }
 
+  // With a routing, the biases of the experts that were added, times their shares.
+  RF_DEVICE float bias_of(uint32_t out) const {
+    if (args.bias == nullptr) return 0.0f;
+    if (args.routing == nullptr) return args.bias[out];
+    float sum = 0;
+    for (uint32_t n = 0; n < args.n_summed; n++) {
+      const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
+      const float bias = args.bias[static_cast<uint64_t>(args.routing[2 * pair]) * args.n_out + out];
+      sum += args.weighed ? args.routing[2 * pair + 1] * bias : bias;
+    }
+    return sum;
+  }
+
   // Sums the lanes' parts; every lane of the wave takes part.
   RF_DEVICE void store(const float (&sums)[kOutputs][kRows]) const {
     RF_UNROLL
@@ -48,7 +61,7 @@ struct MatvecRows {
         const float sum = wave_sum(sums[o][r]);
         const uint32_t out = first_out + o, row = first_row + r;
         if (lane() != 0 || out >= args.n_out || row >= args.n_rows) continue;
-        args.out[static_cast<uint64_t>(row) * args.n_out + out] = sum + (args.bias != nullptr ? args.bias[out] : 0.0f);
+        args.out[static_cast<uint64_t>(row) * args.n_out + out] = sum + bias_of(out);
       }
     }
   }

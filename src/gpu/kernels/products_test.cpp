@@ -146,7 +146,7 @@ class Products : public KernelTest {
 TEST_P(Products, RowsAreLookedUpToTheBit) {
   each_format([&](DType dtype) {
     const TestWeight w = weight(dtype, 5, 512);
-    const std::vector<int32_t> chosen = {4, 0, 3};
+    const std::vector<uint32_t> chosen = {4, 0, 3};
     const auto rows = put(chosen);
     const auto out = space(3 * w.width);
     run("embed", "embed_" + suffix(dtype), embed_grid(3), kEmbedThreads,
@@ -154,11 +154,27 @@ TEST_P(Products, RowsAreLookedUpToTheBit) {
     const auto got = out.values();
     for (size_t r = 0; r < 3; r++) {
       for (size_t i = 0; i < w.width; i++) {
-        ASSERT_EQ(got[r * w.width + i], w.values[static_cast<size_t>(chosen[r]) * w.width + i])
-            << "row " << r << ", element " << i;
+        ASSERT_EQ(got[r * w.width + i], w.values[chosen[r] * w.width + i]) << "row " << r << ", element " << i;
       }
     }
   });
+}
+
+TEST_P(Products, RowsAreScaledAndAdded) {
+  const auto rows = put(std::vector<uint32_t>{2, 1});
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::iq2_xs}) {
+    const TestWeight w = weight(dtype, 3, 256);
+    const auto before = noise(2 * w.width);
+    const auto out = put(before);
+    run("embed", "embed_" + suffix(dtype), embed_grid(2), kEmbedThreads,
+        EmbedArgs{w.planes, out.data(), rows.data(), w.width, 8.0f, 1});
+    std::vector<float> expected = before;
+    for (size_t i = 0; i < w.width; i++) {
+      expected[i] += 8 * w.values[2 * w.width + i];
+      expected[w.width + i] += 8 * w.values[w.width + i];
+    }
+    EXPECT_LE(nmse(out.values(), expected), 1e-12);
+  }
 }
 
 // 8-bit activations cost some 5e-5 of the product's energy; floats nothing worth naming.
@@ -205,8 +221,8 @@ TEST_P(Products, OfExperts) {
     const TestWeight w = weight(dtype, kExperts * kOut, 256);
     const auto x = noise(4 * w.width);
     const std::vector<float> pairs = {3, 0.5f, 0, 0.5f, 1, 0.25f, 3, 0.75f};  // two rows, two experts each
-    const auto routing = put(pairs);
-    const auto on_x = put(x);
+    const auto bias = noise(kExperts * kOut);
+    const auto routing = put(pairs), on_x = put(x), on_bias = put(bias);
     const OnDevice<int8_t> q(*device_, x.size());
     const OnDevice<ActivationScale> scales(*device_, x.size() / 32);
     run("quantize", "quantize", quantize_grid(w.width, 4), kQuantizeThreads,
@@ -215,13 +231,14 @@ TEST_P(Products, OfExperts) {
     const char* file = dtype == DType::q4_0 ? "matvec" : "matvec_float";
     const auto all = product(w, x, {});  // every expert for every input
     const auto of_pair = [&](size_t pair, size_t input, size_t o) {
-      return all[input * w.n_rows + static_cast<size_t>(pairs[2 * pair]) * kOut + o];
+      const size_t at = static_cast<size_t>(pairs[2 * pair]) * kOut + o;
+      return all[input * w.n_rows + at] + bias[at];
     };
 
     const auto apart = space(4 * kOut);
     run(file, kernel, matvec_grid(kOut, 4, 1, device_->wave()), kMatvecThreads,
-        MatvecArgs{w.planes, apart.data(), nullptr, on_x.data(), q.data(), scales.data(), routing.data(), 2, 1, 0, kOut,
-                   4, w.width});
+        MatvecArgs{w.planes, apart.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 2, 1,
+                   0, kOut, 4, w.width});
     std::vector<float> expected;
     for (size_t pair = 0; pair < 4; pair++) {
       for (size_t o = 0; o < kOut; o++) expected.push_back(of_pair(pair, pair / 2, o));
@@ -230,8 +247,8 @@ TEST_P(Products, OfExperts) {
 
     const auto summed = space(2 * kOut);
     run(file, kernel, matvec_grid(kOut, 2, 1, device_->wave()), kMatvecThreads,
-        MatvecArgs{w.planes, summed.data(), nullptr, on_x.data(), q.data(), scales.data(), routing.data(), 1, 2, 1,
-                   kOut, 2, w.width});
+        MatvecArgs{w.planes, summed.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 1, 2,
+                   1, kOut, 2, w.width});
     expected.clear();
     for (size_t r = 0; r < 2; r++) {
       for (size_t o = 0; o < kOut; o++) {

@@ -1,5 +1,5 @@
-// One wave chooses the experts of a row: n_used times the largest logit that is left, the lower id among equals. A NaN
-// counts as the smallest.
+// One wave chooses the experts of a row: n_used times the one that ranks highest of those left, the lower id among
+// equals. A NaN counts as the smallest.
 
 #include "gpu/runtime.h"
 
@@ -7,27 +7,40 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
+RF_DEVICE float sigmoid(float x) {
+  return 1.0f / (1.0f + exp_f32(-x));
+}
+
 RF_KERNEL(route, RouteArgs, kRouteThreads) {
   struct Shared {
-    float left[kMaxExperts];  // what is not chosen yet
-    float exponentials[kMaxUsedExperts];
+    float rank[kMaxExperts];  // NaN: chosen
+    float shares[kMaxUsedExperts];
   };
   RF_SHARED(Shared, shared);
   if (wave() != 0) return;
   const float* logits = args.logits + static_cast<uint64_t>(block_x()) * args.n_experts;
   float* out = args.out + static_cast<uint64_t>(block_x()) * args.n_used * 2;
   const float infinity = bits_to_float(0x7F800000u);
-  // A lane reads and writes its own elements alone.
-  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
-    shared.left[i] = logits[i] != logits[i] ? -infinity : logits[i];
-  }
+  const bool is_sigmoid = args.scores == RouteScores::sigmoid;
 
-  float largest = 0, total = 0;
+  // A lane reads and writes its own elements alone. Where nothing is added the logits themselves rank: no ties by
+  // rounding.
+  float largest = -infinity;
+  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
+    const float logit = logits[i];
+    largest = logit > largest ? logit : largest;
+    const float rank = args.bias == nullptr ? logit : (is_sigmoid ? sigmoid(logit) : logit) + args.bias[i];
+    shared.rank[i] = rank != rank ? -infinity : rank;
+  }
+  largest = wave_max(largest);
+  const auto share_of = [&](float logit) { return is_sigmoid ? sigmoid(logit) : exp_f32(logit - largest); };
+
+  float total = 0;
   for (uint32_t j = 0; j < args.n_used; j++) {
     float best = -infinity;
     uint32_t best_id = args.n_experts;  // none
     for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
-      const float v = shared.left[i];
+      const float v = shared.rank[i];
       if (v == v && (best_id == args.n_experts || v > best)) best = v, best_id = i;
     }
     for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) {
@@ -37,22 +50,23 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
           id < args.n_experts && (best_id == args.n_experts || v > best || (v == best && id < best_id));
       if (is_better) best = v, best_id = id;
     }
-    if (best_id % kWave == lane()) shared.left[best_id] = bits_to_float(0x7FC00000u);  // NaN: chosen
-    if (j == 0) largest = logits[best_id];
-    const float e = exp_f32(logits[best_id] - largest);
-    total += e;
+    if (best_id % kWave == lane()) shared.rank[best_id] = bits_to_float(0x7FC00000u);
+    const float share = share_of(logits[best_id]);
+    total += share;
     if (lane() == 0) {
       out[2 * j] = static_cast<float>(best_id);
-      shared.exponentials[j] = e;
+      shared.shares[j] = share;
     }
   }
-  if (!args.normalise) {
+  if (!args.normalise && is_sigmoid) {
+    total = 1;
+  } else if (!args.normalise && args.scores == RouteScores::softmax) {
     total = 0;
-    for (uint32_t i = lane(); i < args.n_experts; i += kWave) total += exp_f32(logits[i] - largest);
+    for (uint32_t i = lane(); i < args.n_experts; i += kWave) total += share_of(logits[i]);
     total = wave_sum(total);
   }
   if (lane() != 0) return;
-  for (uint32_t j = 0; j < args.n_used; j++) out[2 * j + 1] = shared.exponentials[j] / total;
+  for (uint32_t j = 0; j < args.n_used; j++) out[2 * j + 1] = shared.shares[j] / total * args.scale;
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

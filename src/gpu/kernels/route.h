@@ -7,12 +7,21 @@
 
 namespace rocmforge::gpu {
 
+enum class RouteScores : uint32_t {
+  softmax,            // shares of all experts
+  softmax_of_chosen,  // shares of the used experts
+  sigmoid,            // each by itself
+};
+
 struct RouteArgs {
   float* out;           // n_rows x n_used pairs (expert, share)
   const float* logits;  // n_rows x n_experts
+  const float* bias;    // n_experts, added for the choice alone; or null
   uint32_t n_experts;
   uint32_t n_used;
-  uint32_t normalise;  // shares of the used experts sum to one; else they are shares of all
+  RouteScores scores;
+  uint32_t normalise;  // shares of the used experts are made to sum to one
+  float scale;         // and multiplied by this
 };
 
 inline constexpr uint32_t kRouteThreads = 64;

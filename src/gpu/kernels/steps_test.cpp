@@ -28,8 +28,8 @@ TEST_P(Steps, NormsOfBothKinds) {
   const auto on_in = put(in), on_weight = put(weight), on_bias = put(bias);
   for (const bool is_rms : {true, false}) {
     const auto out = space(in.size());
-    run("norm", is_rms ? "rms_norm" : "layer_norm", norm_grid(kRows), kNormThreads,
-        NormArgs{out.data(), on_in.data(), on_weight.data(), on_bias.data(), kWidth, 1e-5f});
+    run("norm", is_rms ? "rms_norm" : "layer_norm", norm_grid(kRows, 1), kNormThreads,
+        NormArgs{out.data(), on_in.data(), on_weight.data(), on_bias.data(), kWidth, 1, 0, 1e-5f});
     std::vector<float> expected(in.size());
     for (size_t r = 0; r < kRows; r++) {
       const float* row = in.data() + r * kWidth;
@@ -45,23 +45,66 @@ TEST_P(Steps, NormsOfBothKinds) {
   }
 }
 
+TEST_P(Steps, NormsOfHeads) {
+  constexpr uint32_t kGroup = 20, kGroups = 3, kWidth = kGroup * kGroups, kRows = 2;
+  const auto in = noise(kRows * kWidth, 3.0f), weight = noise(kWidth);
+  const auto on_in = put(in), on_weight = put(weight);
+  for (const uint32_t weight_step : {0u, kGroup}) {
+    const auto out = space(in.size());
+    run("norm", "rms_norm", norm_grid(kRows, kGroups), kNormThreads,
+        NormArgs{out.data(), on_in.data(), on_weight.data(), nullptr, kGroup, kGroups, weight_step, 1e-5f});
+    std::vector<float> expected(in.size());
+    for (size_t g = 0; g < kRows * kGroups; g++) {
+      const float* head = in.data() + g * kGroup;
+      const double scale = 1 / std::sqrt(std::inner_product(head, head + kGroup, head, 0.0) / kGroup + 1e-5);
+      for (size_t i = 0; i < kGroup; i++) {
+        expected[g * kGroup + i] = static_cast<float>(head[i] * scale * weight[g % kGroups * weight_step + i]);
+      }
+    }
+    EXPECT_LE(nmse(out.values(), expected), 1e-12);
+  }
+}
+
 TEST_P(Steps, ElementByElement) {
   constexpr size_t kN = 2500;
   const auto a = noise(kN, 4.0f), b = noise(kN);
   const auto on_a = put(a), on_b = put(b);
-  const auto check = [&](const char* kernel, auto&& f) {
+  const auto check = [&](const char* kernel, bool has_b, float scale, float cap, auto&& f) {
     const auto out = space(kN);
     run("elementwise", kernel, element_grid(kN), kElementThreads,
-        ElementArgs{out.data(), on_a.data(), on_b.data(), kN});
+        ElementArgs{out.data(), on_a.data(), has_b ? on_b.data() : nullptr, kN, scale, cap});
     std::vector<float> expected(kN);
-    for (size_t i = 0; i < kN; i++) expected[i] = static_cast<float>(f(double{a[i]}, double{b[i]}));
+    for (size_t i = 0; i < kN; i++) expected[i] = static_cast<float>(f(double{a[i]}, has_b ? double{b[i]} : 1.0));
     EXPECT_LE(nmse(out.values(), expected), 1e-12) << kernel;
   };
-  check("add", [](double x, double y) { return x + y; });
-  check("silu_multiply", [](double x, double y) { return x / (1 + std::exp(-x)) * y; });
-  check("gelu_multiply", [](double x, double y) {
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) * y;
+  check("add", true, 1, 0, [](double x, double y) { return x + y; });
+  check("add", true, 0.25f, 0, [](double x, double y) { return x + 0.25 * y; });
+  check("scale_and_cap", false, 0.5f, 0, [](double x, double) { return 0.5 * x; });
+  check("scale_and_cap", false, 0.5f, 3, [](double x, double) { return 3 * std::tanh(0.5 * x / 3); });
+  for (const bool gated : {true, false}) {
+    check("silu_multiply", gated, 1, 0, [](double x, double y) { return x / (1 + std::exp(-x)) * y; });
+    check("gelu_multiply", gated, 1, 0, [](double x, double y) {
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) * y;
+    });
+  }
+  check("clamped_swish_multiply", true, 1, 0, [](double x, double y) {
+    x = std::min(x, 7.0);
+    return x / (1 + std::exp(-1.702 * x)) * (std::clamp(y, -7.0, 7.0) + 1);
   });
+}
+
+TEST_P(Steps, TanhIsRightFromZeroToInfinity) {
+  std::vector<float> in = {0.0f, -0.0f, 1e-20f, 20.0f, -20.0f, 100.0f, -100.0f, INFINITY, -INFINITY};
+  for (float x = 1e-6f; x < 12; x *= 1.01f) in.push_back(x), in.push_back(-x);
+  const auto on_in = put(in);
+  const auto out = space(in.size());
+  run("elementwise", "scale_and_cap", element_grid(in.size()), kElementThreads,
+      ElementArgs{out.data(), on_in.data(), nullptr, in.size(), 1, 1});
+  const auto got = out.values();
+  for (size_t i = 0; i < in.size(); i++) {
+    const double expected = std::tanh(double{in[i]});
+    EXPECT_NEAR(got[i], expected, 4e-7 * std::abs(expected)) << in[i];
+  }
 }
 
 TEST_P(Steps, RowsAreTaken) {
@@ -110,6 +153,41 @@ TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
   }
 }
 
+TEST_P(Steps, RoutesByScoresAndBias) {
+  constexpr uint32_t kExperts = 40, kUsed = 4;
+  const auto logits = noise(kExperts, 2.0f), bias = noise(kExperts, 0.5f);
+  const auto on_logits = put(logits), on_bias = put(bias);
+  const auto check = [&](RouteScores scores, bool has_bias, bool normalise) {
+    const bool is_sigmoid = scores == RouteScores::sigmoid;
+    const auto out = space(kUsed * 2);
+    run("route", "route", route_grid(1), kRouteThreads,
+        RouteArgs{out.data(), on_logits.data(), has_bias ? on_bias.data() : nullptr, kExperts, kUsed, scores, normalise,
+                  2.5f});
+    std::vector<double> share(kExperts), rank(kExperts);
+    for (size_t i = 0; i < kExperts; i++) {
+      share[i] = is_sigmoid ? 1 / (1 + std::exp(-double{logits[i]})) : std::exp(double{logits[i]});
+      rank[i] = (is_sigmoid ? share[i] : double{logits[i]}) + (has_bias ? double{bias[i]} : 0.0);
+    }
+    std::vector<uint32_t> ids(kExperts);
+    std::iota(ids.begin(), ids.end(), 0u);
+    std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return rank[a] > rank[b]; });
+    double total = 0;
+    for (size_t i = 0; i < kUsed; i++) total += share[ids[i]];
+    if (!normalise && is_sigmoid) total = 1;
+    if (!normalise && scores == RouteScores::softmax) total = std::accumulate(share.begin(), share.end(), 0.0);
+    const auto got = out.values();
+    for (size_t j = 0; j < kUsed; j++) {
+      EXPECT_EQ(got[2 * j], static_cast<float>(ids[j]));
+      EXPECT_NEAR(got[2 * j + 1], 2.5 * share[ids[j]] / total, 1e-5);
+    }
+  };
+  for (const RouteScores scores : {RouteScores::softmax, RouteScores::softmax_of_chosen, RouteScores::sigmoid}) {
+    for (const bool has_bias : {false, true}) {
+      for (const bool normalise : {false, true}) check(scores, has_bias, normalise);
+    }
+  }
+}
+
 TEST_P(Steps, RoutesToTheLargest) {
   constexpr uint32_t kExperts = 70, kUsed = 3;
   std::vector<float> logits = noise(3 * kExperts);
@@ -120,7 +198,7 @@ TEST_P(Steps, RoutesToTheLargest) {
   for (const bool normalise : {true, false}) {
     const auto out = space(3 * kUsed * 2);
     run("route", "route", route_grid(3), kRouteThreads,
-        RouteArgs{out.data(), on_logits.data(), kExperts, kUsed, normalise});
+        RouteArgs{out.data(), on_logits.data(), nullptr, kExperts, kUsed, RouteScores::softmax, normalise, 1});
     const auto got = out.values();
     for (size_t r = 0; r < 3; r++) {
       if (r == 1 && !normalise) continue;  // NaN in the total
@@ -184,15 +262,23 @@ TEST_P(Steps, CandidatesOfARowThatIsNotFiniteHaveNoSum) {
   }
 }
 
+struct AttentionCase {
+  uint32_t head_size, n_heads, n_kv_heads;
+  uint32_t window = 0;
+  float softcap = 0;
+  bool has_sinks = false;
+  bool in_chunks = false;
+};
+
 class Attention : public KernelTest {
  protected:
-  // Two sequences with scattered pages: one row at position 130, three rows at 62 .. 64.
+  // Two sequences with scattered pages: one row at the position 600, three rows at 62 .. 64.
   template <class T>
-  void check(const char* type, uint32_t head_size, uint32_t n_heads, uint32_t n_kv_heads, uint32_t n_chunks) {
-    const std::vector<uint32_t> positions = {130, 62, 63, 64};
-    const std::vector<uint32_t> first_page = {0, 3, 3, 3}, pages = {4, 1, 3, 2, 0};
-    const uint32_t width = n_kv_heads * head_size;
-    const std::vector<uint32_t> sequence_length = {131, 65};
+  void check(const char* type, const AttentionCase& c) {
+    const std::vector<uint32_t> positions = {600, 62, 63, 64};
+    const std::vector<uint32_t> first_page = {0, 10, 10, 10}, pages = {4, 1, 3, 9, 8, 7, 6, 5, 11, 10, 2, 0};
+    const std::vector<uint32_t> sequence_length = {601, 65};
+    const uint32_t width = c.n_kv_heads * c.head_size;
     const auto n_rows = static_cast<uint32_t>(positions.size());
     std::vector<std::vector<float>> keys, values;  // by sequence
     for (size_t s = 0; s < 2; s++) {
@@ -201,14 +287,14 @@ class Attention : public KernelTest {
     }
     const auto on_pages = put(pages);
     const auto on_first = put(first_page);
-    const OnDevice<T> on_cache(*device_, size_t{5} * 2 * kPagePositions * width);
+    const OnDevice<T> on_cache(*device_, pages.size() * 2 * kPagePositions * width);
     for (uint32_t s = 0; s < 2; s++) {
       const uint32_t n = sequence_length[s];
       std::vector<uint32_t> all(n);
       std::iota(all.begin(), all.end(), 0u);
       const auto k = put(keys[s]), v = put(values[s]);
       const auto at = put(all);
-      const auto first = put(std::vector<uint32_t>(n, s == 0 ? 0u : 3u));
+      const auto first = put(std::vector<uint32_t>(n, first_page[s]));
       run("attend", std::string("store_kv_") + type, store_kv_grid(n, width), kStoreKvThreads,
           StoreKvArgs{on_cache.data(),
                       k.data(),
@@ -216,64 +302,76 @@ class Attention : public KernelTest {
                       {nullptr, at.data(), first.data(), on_pages.data(), nullptr},
                       width});
     }
-    const auto q = noise(n_rows * n_heads * head_size);
-    const auto on_q = put(q);
+    const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
+    const auto on_q = put(q), on_sinks = put(sinks);
     const auto on_positions = put(positions);
     const auto out = space(q.size());
-    const auto parts = space(size_t{n_rows} * n_heads * n_chunks * (head_size + 2));
-    const float scale = 1 / std::sqrt(static_cast<float>(head_size));
-    const AttendArgs args{out.data(),
-                          on_q.data(),
-                          on_cache.data(),
-                          n_chunks > 1 ? parts.data() : nullptr,
-                          {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr},
-                          n_heads,
-                          n_kv_heads,
-                          head_size,
-                          n_chunks,
-                          n_chunks > 1 ? 64u : 1u << 30,
-                          scale};
-    const uint32_t size = head_size <= 64 ? 64 : head_size <= 128 ? 128 : 256;
-    run("attend", std::string("attend_") + type + "_" + std::to_string(size), attend_grid(n_rows, n_heads, n_chunks),
-        kAttendThreads, args);
-    if (n_chunks > 1) run("attend", "join_chunks", attend_grid(n_rows, n_heads, 1), kAttendThreads, args);
+    const auto parts = space(c.in_chunks ? size_t{n_rows} * c.n_heads * kMaxChunks * (c.head_size + 2) : 1);
+    const AttendArgs args{.out = out.data(),
+                          .q = on_q.data(),
+                          .cache = on_cache.data(),
+                          .parts = c.in_chunks ? parts.data() : nullptr,
+                          .sinks = c.has_sinks ? on_sinks.data() : nullptr,
+                          .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr},
+                          .n_heads = c.n_heads,
+                          .n_kv_heads = c.n_kv_heads,
+                          .head_size = c.head_size,
+                          .window = c.window,
+                          .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
+                          .softcap = c.softcap};
+    const uint32_t size = c.head_size <= 64 ? 64 : c.head_size <= 128 ? 128 : 256;
+    // More chunks than any row has, as in a graph.
+    run("attend", std::string("attend_") + type + "_" + std::to_string(size),
+        attend_grid(n_rows, c.n_heads, c.in_chunks ? 5 : 1), kAttendThreads, args);
+    if (c.in_chunks) run("attend", "join_chunks", attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
 
     std::vector<float> expected(q.size());
     for (size_t r = 0; r < n_rows; r++) {
-      const size_t s = r == 0 ? 0 : 1;
-      for (size_t h = 0; h < n_heads; h++) {
-        const size_t offset = h / (n_heads / n_kv_heads) * head_size;
-        std::vector<double> weights;
-        double total = 0;
-        for (size_t p = 0; p <= positions[r]; p++) {
-          double dot = 0;
-          for (size_t d = 0; d < head_size; d++) {
-            dot += double{q[(r * n_heads + h) * head_size + d]} * keys[s][p * width + offset + d];
-          }
-          weights.push_back(std::exp(dot * scale));
-          total += weights.back();
+      const size_t s = r == 0 ? 0 : 1, n_positions = positions[r] + 1;
+      const size_t begin = c.window != 0 && c.window < n_positions ? n_positions - c.window : 0;
+      for (size_t h = 0; h < c.n_heads; h++) {
+        const size_t offset = h / (c.n_heads / c.n_kv_heads) * c.head_size;
+        const size_t query = (r * c.n_heads + h) * c.head_size;
+        std::vector<double> weights(n_positions);
+        double total = c.has_sinks ? std::exp(double{sinks[h]}) : 0;
+        for (size_t p = begin; p < n_positions; p++) {
+          double score = 0;
+          for (size_t d = 0; d < c.head_size; d++) score += double{q[query + d]} * keys[s][p * width + offset + d];
+          score *= args.scale;
+          if (c.softcap != 0) score = c.softcap * std::tanh(score / c.softcap);
+          weights[p] = std::exp(score);
+          total += weights[p];
         }
-        for (size_t d = 0; d < head_size; d++) {
+        for (size_t d = 0; d < c.head_size; d++) {
           double sum = 0;
-          for (size_t p = 0; p <= positions[r]; p++) sum += weights[p] * values[s][p * width + offset + d];
-          expected[(r * n_heads + h) * head_size + d] = static_cast<float>(sum / total);
+          for (size_t p = begin; p < n_positions; p++) sum += weights[p] * values[s][p * width + offset + d];
+          expected[query + d] = static_cast<float>(sum / total);
         }
       }
     }
-    EXPECT_LE(nmse(out.values(), expected), sizeof(T) == 4 ? 1e-11 : 1e-6) << type << ", heads of " << head_size;
+    EXPECT_LE(nmse(out.values(), expected), sizeof(T) == 4 ? 1e-11 : 1e-6) << type << ", heads of " << c.head_size;
   }
 };
 
 TEST_P(Attention, OverPagesForEveryHeadSize) {
   for (const uint32_t head_size : {16u, 32u, 64u, 80u, 96u, 128u, 256u}) {
-    check<float>("f32", head_size, 4, 2, 1);
-    check<F16>("f16", head_size, 2, 1, 1);
+    check<float>("f32", {head_size, 4, 2});
+    check<F16>("f16", {head_size, 2, 1});
   }
 }
 
 TEST_P(Attention, InChunks) {
-  check<float>("f32", 80, 3, 3, 3);
-  check<F16>("f16", 128, 4, 1, 3);
+  check<float>("f32", {.head_size = 80, .n_heads = 3, .n_kv_heads = 3, .in_chunks = true});
+  check<F16>("f16", {.head_size = 128, .n_heads = 4, .n_kv_heads = 1, .in_chunks = true});
+}
+
+TEST_P(Attention, WithWindowsCapsAndSinks) {
+  for (const bool in_chunks : {false, true}) {
+    check<float>("f32", {48, 2, 1, 40, 0, false, in_chunks});
+    check<float>("f32", {48, 2, 1, 300, 2, false, in_chunks});
+    check<F16>("f16", {64, 2, 2, 0, 0, true, in_chunks});
+    check<float>("f32", {96, 2, 1, 64, 5, true, in_chunks});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, Steps, testing::both_waves());

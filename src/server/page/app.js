@@ -11,7 +11,7 @@ import { toast } from "./toast.js";
 
 const SAVE_EVERY_MS = 2000;
 const SHOW_FIGURES_EVERY_MS = 150;
-const IDLE_HINT = "Enter sends, Shift+Enter starts a new line";
+const IDLE_HINT = matchMedia("(hover: hover)").matches ? "Enter sends, Shift+Enter starts a new line" : "";
 
 let conversation = newConversation();
 const generations = new Map();  // conversation id -> {generation, view}; answers go on while another one is read

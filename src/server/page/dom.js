@@ -7,13 +7,13 @@ const SVG = "http://www.w3.org/2000/svg";
 export function el(tag, attributes = {}, ...children) {
   const [name, ...classes] = tag.split(".");
   const node = document.createElement(name);
+  appendAll(node, children.flat());  // before dir="auto", with which every child would cost a look at all before it
   if (classes.length) node.className = classes.join(" ");
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(key.slice(2), value);
     else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value != null) node.setAttribute(key, value);
   }
-  appendAll(node, children.flat());
   return node;
 }
 

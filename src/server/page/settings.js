@@ -9,7 +9,7 @@ const FIELDS = [
   { name: "top_p", label: "Top-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
   { name: "top_k", label: "Top-k", min: 0, max: 1000000, step: 1, hint: "0: off" },
   { name: "min_p", label: "Min-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
-  { name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, hint: "Same seed, same answer" },
+  { name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, hint: "Repeats an answer" },
   { name: "repeat_penalty", label: "Repeat penalty", min: 0.1, max: 5, step: 0.05, hint: "1: off" },
   { name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
   { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },

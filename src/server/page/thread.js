@@ -4,7 +4,7 @@ import { $, copyFrom, el, icon, iconButton } from "./dom.js";
 import { MarkdownView, renderMarkdown } from "./markdown.js";
 
 const NEAR_END_PX = 48;
-const EXAMPLES = ["Once upon a time, there was a little dragon", "Explain in three sentences why the sky is blue", "Write a haiku about rain"];
+const EXAMPLES = ["Tell a story about a little dragon", "Why is the sky blue?", "Write a haiku about rain"];
 
 export function describeStats({ first_token_s, tokens_per_s, n_tokens } = {}) {
   const parts = [];

@@ -12,7 +12,7 @@
 
 namespace rocmforge::gpu {
 
-inline constexpr uint32_t kApiVersion = 1;
+inline constexpr uint32_t kApiVersion = 2;
 
 enum class GpuStatus : int32_t {
   ok = 0,
@@ -38,6 +38,7 @@ struct GpuDeviceInfo {
 
 struct Grid {
   uint32_t x = 1, y = 1, z = 1;
+  uint32_t cluster = 1;  // neighbours along z that see each other's shared memory, where a device has that (Target)
 };
 
 struct GpuApi {

@@ -37,7 +37,9 @@ Result<void> Device::ask_target() {
   TRY(stream.launch(kernel, {}, kTargetThreads, TargetArgs{reinterpret_cast<Target*>(on_device.data())}));
   TRY(stream.copy(on_host.data(), on_device.data(), sizeof(Target), CopyKind::to_host));
   TRY(stream.finish());
-  wave_ = reinterpret_cast<const Target*>(on_host.data())->wave;
+  const auto* target = reinterpret_cast<const Target*>(on_host.data());
+  wave_ = target->wave;
+  has_hopper_ = target->has_hopper != 0;
   if (wave_ != 32 && wave_ != 64) {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {}: waves of {} lanes", name_, wave_)};
   }

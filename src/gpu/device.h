@@ -23,7 +23,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   const std::string& name() const { return name_; }
-  uint32_t wave() const { return wave_; }  // lanes
+  uint32_t wave() const { return wave_; }          // lanes
+  bool has_hopper() const { return has_hopper_; }  // kernels/matmul_hopper.h
   uint64_t memory_bytes() const { return memory_bytes_; }
   Result<uint64_t> free_bytes() const;
 
@@ -44,6 +45,7 @@ class Device {
   GpuDevice* handle_;
   std::string name_;
   uint32_t wave_ = 0;
+  bool has_hopper_ = false;
   uint64_t memory_bytes_ = 0;
 };
 

@@ -54,6 +54,13 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
       return kind == ProductKind::integer ? "matvec" : "matvec_float";
     case FormatKernel::matmul:
       return kind == ProductKind::f32 ? "matmul_f32" : "matmul";
+    case FormatKernel::tiles:
+      return "tiles";
+    case FormatKernel::hopper_8:
+    case FormatKernel::hopper_16:
+    case FormatKernel::hopper_64:
+    case FormatKernel::hopper_128:
+      return "matmul_hopper";
   }
   RF_UNREACHABLE("a kernel outside its enum");
 }
@@ -69,6 +76,16 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "matvec_" + format + "_8";
     case FormatKernel::matmul:
       return "matmul_" + format;
+    case FormatKernel::tiles:
+      return "tiles_" + format;
+    case FormatKernel::hopper_8:
+      return "matmul_hopper_" + format + "_8";
+    case FormatKernel::hopper_16:
+      return "matmul_hopper_" + format + "_16";
+    case FormatKernel::hopper_64:
+      return "matmul_hopper_" + format + "_64";
+    case FormatKernel::hopper_128:
+      return "matmul_hopper_" + format + "_128";
   }
   RF_UNREACHABLE("a kernel outside its enum");
 }

@@ -38,7 +38,18 @@ enum class FixedKernel : uint8_t {
 inline constexpr size_t kNumFixedKernels = static_cast<size_t>(FixedKernel::attend_f32_256) + 1;
 
 // One for every format, except that those without kernels of their own have no matvec_8 and no matmul.
-enum class FormatKernel : uint8_t { embed, matvec_1, matvec_8, matmul };
+enum class FormatKernel : uint8_t {
+  embed,
+  matvec_1,
+  matvec_8,
+  matmul,
+  tiles,
+  hopper_8,  // for the integer kind, where the device has them
+  hopper_16,
+  hopper_64,
+  hopper_128,
+};
+inline constexpr size_t kNumFormatKernels = static_cast<size_t>(FormatKernel::hopper_128) + 1;
 
 // How a format's products are computed (packed/lists.h).
 enum class ProductKind : uint8_t { integer, f32, f16_tiles, decoded };
@@ -55,7 +66,7 @@ class KernelSet {
   static constexpr size_t kMaxDTypes = 64;
   const Device* device_;
   std::array<GpuKernel*, kNumFixedKernels> fixed_{};
-  std::array<std::array<GpuKernel*, 4>, kMaxDTypes> of_format_{};
+  std::array<std::array<GpuKernel*, kNumFormatKernels>, kMaxDTypes> of_format_{};
 };
 
 }  // namespace rocmforge::gpu

@@ -4,6 +4,7 @@
 
 #include "gpu/batch_upload.h"
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/quantize.h"
 
 namespace rocmforge::gpu {
@@ -28,7 +29,10 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.kv_layer_bytes = uint64_t{memory.n_pages} * 2 * kPageTokens * memory.kv_width * element_bytes;
   out.kv = take(out.kv_layer_bytes * memory.n_layers);
 
-  out.quants = take(largest_slot);
+  // Tiles are two bytes an element (kernels/tiles.h). Rows are padded up to the next tile.
+  const uint64_t tile_rows = padded_rows(memory.max_rows, kHopperMaxRows);
+  out.quants_bytes = std::max(largest_slot, tile_rows * widest * 2);
+  out.quants = take(out.quants_bytes);
   out.quant_scales = take((largest_slot + 31) / 32 * sizeof(ActivationScale));
   // A query head of n elements has n + 2 numbers a chunk.
   static_assert(kMinHeadSize >= 8);

@@ -8,6 +8,7 @@
 #include "gpu/kernels/elementwise.h"
 #include "gpu/kernels/embed.h"
 #include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
@@ -95,6 +96,31 @@ Result<void> GpuBackend::Runner::quantize(const Input& input) const {
                 gpu::QuantizeArgs{quants(), quant_scales(), input.x, input.width});
 }
 
+bool GpuBackend::Runner::on_hopper(DType dtype, const Input& input) const {
+  return self_.device_->has_hopper() && input.n_rows > 1 && input.width % 256 == 0 &&
+         product_kind(dtype) == ProductKind::integer;
+}
+
+Result<void> GpuBackend::Runner::multiply_on_hopper(float* out, const Weight& w, const float* bias, const Input& input,
+                                                    std::optional<Tiles>& tiles) const {
+  const DType dtype = w.shape.dtype;
+  const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
+  const gpu::HopperShape shape = gpu::hopper_shape(n_out, input.n_rows);
+  auto* memory = reinterpret_cast<uint8_t*>(quants());
+  if (const Tiles needed{dtype, shape.rows}; tiles != needed) {
+    const gpu::TilesArgs args{memory, input.x, input.n_rows, input.width, shape.rows};
+    CHECK(uint64_t{gpu::padded_rows(input.n_rows, shape.rows)} * input.width * 2 <= self_.layout_.quants_bytes);
+    TRY(launch(FormatKernel::tiles, dtype, gpu::tiles_grid(args), gpu::kTilesThreads, args));
+    tiles = needed;
+  }
+  const FormatKernel kernel = shape.rows == 8    ? FormatKernel::hopper_8
+                              : shape.rows == 16 ? FormatKernel::hopper_16
+                              : shape.rows == 64 ? FormatKernel::hopper_64
+                                                 : FormatKernel::hopper_128;
+  return launch(kernel, dtype, shape.grid, gpu::kHopperThreads,
+                gpu::HopperMatmulArgs{w.planes, out, bias, memory, n_out, input.n_rows, input.width});
+}
+
 // Few rows go to the matrix-vector kernels, more to tiles. A format without tiles goes row by row.
 Result<void> GpuBackend::Runner::multiply(float* out, const Weight& w, const float* bias, const Input& input) const {
   const DType dtype = w.shape.dtype;
@@ -125,13 +151,20 @@ Result<void> GpuBackend::Runner::multiply(float* out, const Weight& w, const flo
 Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
   const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
   const auto needs_quants = [&](const Matmul::Part& part) {
-    return product_kind(weight(part.weight).shape.dtype) == ProductKind::integer;
+    const DType dtype = weight(part.weight).shape.dtype;
+    return product_kind(dtype) == ProductKind::integer && !on_hopper(dtype, input);
   };
+  std::optional<Tiles> tiles;
   if (input.n_rows <= gpu::kMatvecMaxRows && std::ranges::any_of(step.parts, needs_quants)) TRY(quantize(input));
   for (const Matmul::Part& part : step.parts) {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == input.width && w.shape.n_rows == slot(part.out).width);
-    TRY(multiply(slot(part.out).data, w, TRY(vector_of(part.bias, 0)), input));
+    const float* bias = TRY(vector_of(part.bias, 0));
+    if (on_hopper(w.shape.dtype, input)) {
+      TRY(multiply_on_hopper(slot(part.out).data, w, bias, input, tiles));
+    } else {
+      TRY(multiply(slot(part.out).data, w, bias, input));
+    }
     if (step.scale == 1 && step.softcap == 0) continue;
     const uint64_t n = uint64_t{n_rows(part.out)} * slot(part.out).width;
     float* out = slot(part.out).data;

@@ -59,6 +59,15 @@ class GpuBackend::Runner {
   int8_t* quants() const;
   gpu::ActivationScale* quant_scales() const;
   Result<void> quantize(const Input& input) const;
+  // Tiles of an input that are in the workspace (kernels/tiles.h).
+  struct Tiles {
+    DType dtype;
+    uint32_t rows;
+    friend bool operator==(const Tiles&, const Tiles&) = default;
+  };
+  bool on_hopper(DType dtype, const Input& input) const;
+  Result<void> multiply_on_hopper(float* out, const Weight& weight, const float* bias, const Input& input,
+                                  std::optional<Tiles>& tiles) const;
   Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
   Result<void> multiply_experts(float* out, const Weight& weight, std::optional<WeightId> bias, const Input& input,
                                 SlotId routing, uint32_t n_used, bool sum) const;

@@ -3,6 +3,7 @@
 
 #include "gpu/kernels/embed.h"
 #include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/repack.h"
 #include "support/kernel_device.h"
@@ -258,6 +259,77 @@ TEST_P(Products, OfExperts) {
     }
     EXPECT_LE(nmse(summed.values(), expected), matvec_tolerance(dtype));
   }
+}
+
+TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
+  each_format([&](DType dtype) {
+    if (plane_table(dtype).n_planes == 1) return;
+    constexpr uint32_t kRows = 5, kTileRows = 8, kWidth = 512;
+    std::vector<float> x(kRows * kWidth);
+    for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 2048);  // exact as halves
+    const auto on_x = put(x);
+    const OnDevice<uint8_t> tiles(*device_, kTileRows * kWidth * 2);
+    const TilesArgs args{tiles.data(), on_x.data(), kRows, kWidth, kTileRows};
+    run("tiles", "tiles_" + suffix(dtype), tiles_grid(args), kTilesThreads, args);
+    const auto bytes = tiles.values();
+    const auto at = [&](uint32_t row, uint32_t k) {  // column k in the order of the steps
+      const uint32_t quarter = k / 8 % 4 ^ row / 2 % 4;
+      F16 h;
+      std::memcpy(&h, &bytes[(k / 32 * kTileRows + row) * 64 + quarter * 16 + k % 8 * 2], 2);
+      return to_float(h);
+    };
+    for (uint32_t row = 0; row < kTileRows; row++) {
+      std::vector<int> n_seen(kWidth);
+      for (uint32_t k = 0; k < kWidth; k++) {
+        if (row >= kRows) {
+          ASSERT_EQ(at(row, k), 0.0f);
+          continue;
+        }
+        // A lane's pairs are neighbours, within the 256 that their step belongs to.
+        const auto element = static_cast<uint32_t>(at(row, k) + 2048 - static_cast<float>(row * kWidth % 2048)) % 2048;
+        ASSERT_LT(element, kWidth);
+        ASSERT_EQ(element / 256, k / 256);
+        if (k % 2 == 1) {
+          ASSERT_EQ(at(row, k), at(row, k - 1) + 1);
+        }
+        n_seen[element]++;
+      }
+      if (row < kRows) {
+        ASSERT_EQ(n_seen, std::vector<int>(kWidth, 1));
+      }
+    }
+  });
+}
+
+TEST_P(Products, OnHopperEqualTheirTwins) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
+  each_format([&](DType dtype) {
+    if (plane_table(dtype).n_planes == 1) return;
+    // One row more than a tile, outputs that end within one, and widths that clusters share unevenly.
+    for (const auto& [n_out, width] : {std::pair{70u, 256u}, {300u, 1280u}, {140u, 4096u}}) {
+      const TestWeight w = weight(dtype, n_out, width);
+      const auto bias = noise(n_out);
+      const auto on_bias = put(bias);
+      for (const uint32_t n : {2u, 8u, 9u, 16u, 17u, 64u, 65u, 200u}) {
+        SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(n_out) + " outputs of " + std::to_string(width));
+        const auto x = noise(size_t{n} * width);
+        const auto on_x = put(x);
+        const auto expected = product(w, x, bias);
+        HopperShape shape = hopper_shape(n_out, n);
+        std::vector<HopperShape> shapes = {shape};
+        if (n > 64) shapes.push_back({128, Grid{(n_out + 127) / 128, (n + 127) / 128, 1, 1}});
+        for (const HopperShape& s : shapes) {
+          const OnDevice<uint8_t> tiles(*device_, size_t{padded_rows(n, s.rows)} * width * 2);
+          const TilesArgs tile_args{tiles.data(), on_x.data(), n, width, s.rows};
+          run("tiles", "tiles_" + suffix(dtype), tiles_grid(tile_args), kTilesThreads, tile_args);
+          const auto out = space(size_t{n} * n_out);
+          run("matmul_hopper", "matmul_hopper_" + suffix(dtype) + "_" + std::to_string(s.rows), s.grid, kHopperThreads,
+              HopperMatmulArgs{w.planes, out.data(), on_bias.data(), tiles.data(), n_out, n, width});
+          EXPECT_LE(nmse(out.values(), expected), 1e-6);
+        }
+      }
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, Products, testing::both_waves());

@@ -8,7 +8,13 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 RF_KERNEL(describe_target, TargetArgs, kTargetThreads) {
-  if (thread_index() == 0) args.out->wave = kWave;
+  if (thread_index() != 0) return;
+  args.out->wave = kWave;
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  args.out->has_hopper = 1;
+#else
+  args.out->has_hopper = 0;
+#endif
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

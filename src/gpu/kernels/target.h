@@ -7,6 +7,7 @@ namespace rocmforge::gpu {
 
 struct Target {
   uint32_t wave;
+  uint32_t has_hopper;  // kernels/matmul_hopper.cu runs here
 };
 
 struct TargetArgs {

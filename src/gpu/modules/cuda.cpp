@@ -14,11 +14,29 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 constexpr Code kInvalidDevice = 101;
+constexpr Code kNotSupported = 801;
+
+// As CUDA's driver takes them: CUlaunchConfig and CUlaunchAttribute.
+struct LaunchAttribute {
+  int id = 0;
+  alignas(8) unsigned value[16] = {};
+};
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned n_attributes;
+};
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
+constexpr int kClusterDimension = 4;
 
 struct More {
   Code (*retain_context)(void** out, int device) = nullptr;
   Code (*set_context)(void* context) = nullptr;
   Code (*error_text)(Code code, const char** out) = nullptr;
+  Code (*launch_with)(const LaunchConfig* config, void* function, void** params, void** extra) = nullptr;
 };
 
 More& more() {
@@ -33,8 +51,17 @@ bool load_more(void* library) {
     std::memcpy(&function, &found, sizeof found);
     return found != nullptr;
   };
+  take(m.launch_with, "cuLaunchKernelEx");  // absent from drivers that are older than Hopper
   return take(m.retain_context, "cuDevicePrimaryCtxRetain") && take(m.set_context, "cuCtxSetCurrent") &&
          take(m.error_text, "cuGetErrorString");
+}
+
+Code launch_clusters(void* function, const unsigned (&grid)[3], unsigned cluster, unsigned n_threads, void* stream,
+                     void** params) {
+  if (more().launch_with == nullptr) return kNotSupported;
+  const LaunchAttribute attribute{kClusterDimension, {1, 1, cluster}};
+  const LaunchConfig config{{grid[0], grid[1], grid[2]}, {n_threads, 1, 1}, 0, stream, &attribute, 1};
+  return more().launch_with(&config, function, params, nullptr);
 }
 
 // The primary context is shared with whatever else in the process uses the device, and kept.
@@ -101,6 +128,6 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"cuda", kLibraries, &kNames, load_more, use, describe, kKernelFiles};
+const Vendor kVendor = {"cuda", kLibraries, &kNames, load_more, launch_clusters, use, describe, kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

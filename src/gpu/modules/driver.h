@@ -75,6 +75,9 @@ struct Vendor {
   const FunctionNames* names;
   // Takes what else it needs from the library, false when something is missing.
   bool (*load_more)(void* library);
+  // Launches with neighbouring blocks in clusters along z; null where there are none.
+  Code (*launch_clusters)(void* function, const unsigned (&grid)[3], unsigned cluster, unsigned n_threads, void* stream,
+                          void** params);
   // Makes the device the calling thread's, for all functions above.
   Code (*use)(int device);
   const char* (*describe)(Code code);

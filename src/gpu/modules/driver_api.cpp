@@ -216,6 +216,11 @@ GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel*
 GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args, size_t,
                  GpuStream* stream) {
   void* params[] = {const_cast<void*>(args)};
+  if (grid.cluster > 1) {
+    if (kVendor.launch_clusters == nullptr) return unavailable("there are no clusters of blocks here");
+    const unsigned blocks[3] = {grid.x, grid.y, grid.z};
+    return call(device, kVendor.launch_clusters, kernel, blocks, grid.cluster, n_threads, stream, params);
+  }
   return call(device, driver().launch, kernel, grid.x, grid.y, grid.z, n_threads, 1, 1, 0, stream, params, nullptr);
 }
 

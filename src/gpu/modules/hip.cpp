@@ -80,6 +80,6 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"hip", kLibraries, &kNames, load_more, use, describe, kKernelFiles};
+const Vendor kVendor = {"hip", kLibraries, &kNames, load_more, nullptr, use, describe, kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

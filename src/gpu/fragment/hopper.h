@@ -1,0 +1,86 @@
+#pragma once
+// What NVIDIA's Hopper has beyond mma.sync: matrix instructions of four warps, bulk copies into shared memory that
+// report to a barrier, and clusters of blocks that read each other's shared memory. For kernels of the CUDA module
+// alone; code for other targets compiles to nothing.
+
+#include <cuda_fp16.h>
+
+#include "gpu/fragment/hopper_wgmma.h"
+#include "gpu/runtime.h"
+
+// Two blocks of n_threads on a multiprocessor.
+#define RF_HOPPER_KERNEL(name, Args, n_threads) \
+  extern "C" __global__ void __launch_bounds__(n_threads, 2) name(const __grid_constant__ Args args)
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+RF_DEVICE uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// A barrier in shared memory, by address: a phase ends when so many have arrived and the bytes they announced are
+// there.
+namespace barrier {
+RF_DEVICE void make(uint32_t at, uint32_t n_arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals));
+}
+RF_DEVICE void publish() {  // after the last make(), before a sync_block()
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+}
+RF_DEVICE void arrive(uint32_t at) {
+  asm volatile("{.reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0];}" ::"r"(at) : "memory");
+}
+RF_DEVICE void arrive_expecting(uint32_t at, uint32_t n_bytes) {
+  asm volatile("{.reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1;}" ::"r"(at), "r"(n_bytes)
+               : "memory");
+}
+RF_DEVICE void wait(uint32_t at, uint32_t phase_parity) {
+  asm volatile(
+      "{.reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;}" ::"r"(at),
+      "r"(phase_parity)
+      : "memory");
+}
+}  // namespace barrier
+
+// Brings n_bytes (a multiple of 16) into this block's shared memory and reports them to the barrier.
+RF_DEVICE void bulk_copy(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(n_bytes), "r"(barrier_at)
+               : "memory");
+}
+
+namespace wgmma {
+RF_DEVICE void fence() {  // registers that the next multiply reads were written
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+RF_DEVICE void commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kLeft>
+RF_DEVICE void wait() {  // until all but the last kLeft commits are done
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+// Sixteen columns of a tile as kernels/tiles.h lays it out: rows of 64 bytes, turned within 512.
+RF_DEVICE uint64_t tile(uint32_t at) {
+  constexpr uint64_t kEightRows = 512, kTurned64 = 2;
+  return (at & 0x3FFFFu) >> 4 | uint64_t{1} << 16 | (kEightRows >> 4) << 32 | kTurned64 << 62;
+}
+}  // namespace wgmma
+
+namespace cluster {
+RF_DEVICE void sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// What another block of the cluster has at this address of its shared memory.
+RF_DEVICE float read(uint32_t at, uint32_t block) {
+  uint32_t there;
+  float value;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(block));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+  return value;
+}
+}  // namespace cluster
+
+}  // namespace rocmforge::gpu::RF_KERNELS

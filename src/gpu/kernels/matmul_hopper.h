@@ -1,0 +1,48 @@
+#pragma once
+// Products of a quantized weight with two and more rows of activations on NVIDIA's Hopper: matrix instructions of a
+// whole warpgroup, weights decoded in registers, activations brought by bulk copies. Twin of kernels/matmul.cu, and
+// of matvec's for few rows: the same products up to rounding.
+
+#include <cstdint>
+
+#include "gpu/kernels/tiles.h"
+#include "gpu/packed/planes.h"
+
+namespace rocmforge::gpu {
+
+// Kernels: matmul_hopper_FORMAT_ROWS, ROWS being how many rows a block takes.
+struct HopperMatmulArgs {
+  Planes w;
+  float* out;            // n_rows x n_out
+  const float* bias;     // n_out, or null
+  const uint8_t* tiles;  // the rows, as tiles_FORMAT makes them with tile_rows = ROWS
+  uint32_t n_out;
+  uint32_t n_rows;
+  uint32_t width;  // a multiple of 256
+};
+
+inline constexpr uint32_t kHopperThreads = 256;
+inline constexpr uint32_t kHopperOutputs = 128;  // of a block
+inline constexpr uint32_t kHopperMaxRows = 128;  // of a block
+
+// Blocks that keep an H200 busy (132 multiprocessors with two each).
+inline constexpr uint32_t kHopperBlocks = 264;
+
+struct HopperShape {
+  uint32_t rows;  // of a block: 8, 16, 64 or 128
+  Grid grid;
+};
+
+// Few rows, or few outputs, give few blocks: then up to eight blocks share the width of one tile and sum up at the end
+// (a cluster, along z).
+inline HopperShape hopper_shape(uint32_t n_out, uint32_t n_rows) {
+  const uint32_t across = (n_out + kHopperOutputs - 1) / kHopperOutputs;
+  uint32_t rows = n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 64;
+  if (n_rows > 64 && across * ((n_rows + 127) / 128) >= kHopperBlocks) rows = 128;
+  const uint32_t down = (n_rows + rows - 1) / rows;
+  uint32_t split = rows == 128 ? 1 : 8;
+  while (split > 1 && across * down * split > kHopperBlocks + kHopperBlocks / 8) split /= 2;
+  return {rows, Grid{across, down, split, split}};
+}
+
+}  // namespace rocmforge::gpu

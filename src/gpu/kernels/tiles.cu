@@ -1,0 +1,38 @@
+// Rows of f32 to F16 tiles in a format's order (kernels/tiles.h).
+
+#include "gpu/runtime.h"
+
+#include "gpu/kernels/tiles.h"
+#include "gpu/packed/integer_formats.h"
+#include "gpu/packed/lists.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+template <class P>
+RF_DEVICE void make_tiles(const TilesArgs& args) {
+  const uint32_t row = block_x();
+  const uint32_t quarter = block_y() * kTilesThreads + thread_index();  // of the row
+  if (quarter >= args.width / 8) return;
+  const uint32_t j = quarter % 32 / 2, half = quarter % 2;  // step of 16 columns in its 256, and which eight of them
+  Word4 values{};
+  if (row < args.n_rows) {
+    const float* x = args.x + static_cast<uint64_t>(row) * args.width + quarter / 32 * 256 + 4 * (j % 4) + 2 * half;
+    const uint32_t group = j / 4;
+    for (uint32_t t = 0; t < 4; t++) {
+      const float* at = x + 16 * P::place(group / P::kGroups * 4 + t, group % P::kGroups);
+      values.v[t] = narrow(at[0]).bits | static_cast<uint32_t>(narrow(at[1]).bits) << 16;
+    }
+  }
+  const uint32_t in_tile = row % args.tile_rows;
+  const uint64_t tile = static_cast<uint64_t>(row / args.tile_rows) * (args.width / kTileColumns) + quarter / 4;
+  uint8_t* to = args.tiles + (tile * args.tile_rows + in_tile) * kTileRowBytes + (quarter % 4 ^ in_tile / 2 % 4) * 16;
+  *reinterpret_cast<Word4*>(to) = values;
+}
+
+#define RF_TILES(name, Block)                         \
+  RF_KERNEL(tiles_##name, TilesArgs, kTilesThreads) { \
+    make_tiles<Packed<Block>>(args);                  \
+  }
+RF_INTEGER_FORMATS(RF_TILES)
+
+}  // namespace rocmforge::gpu::RF_KERNELS

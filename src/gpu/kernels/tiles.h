@@ -1,0 +1,40 @@
+#pragma once
+// Activations as F16 tiles, in the order in which Hopper's matrix kernel (kernels/matmul_hopper.h) eats them.
+//
+// A tile holds 32 columns of `tile_rows` rows, 64 bytes a row; tiles of one set of rows lie one after the other. The
+// columns stand in the order of the weight's format: within 256 of them, step j of 16 columns takes from lane t (of
+// four) word j % 4 of its group j / 4, and that group is the one the lane reads from the weight's planes, so that
+// weights go from their planes into a fragment without being moved. The 16-byte quarters of a row are turned as the
+// matrix unit wants them: quarter c of row r lies at c ^ (r / 2 % 4).
+
+#include <cstdint>
+
+#include "gpu/api.h"
+
+namespace rocmforge::gpu {
+
+inline constexpr uint32_t kTileColumns = 32;
+inline constexpr uint32_t kTileRowBytes = 64;
+
+// Kernels: tiles_FORMAT.
+struct TilesArgs {
+  uint8_t* tiles;
+  const float* x;  // n_rows x width
+  uint32_t n_rows;
+  uint32_t width;      // a multiple of 256
+  uint32_t tile_rows;  // rows past n_rows are zeros
+};
+
+inline constexpr uint32_t kTilesThreads = 256;
+
+inline uint32_t padded_rows(uint32_t n_rows, uint32_t tile_rows) {
+  return (n_rows + tile_rows - 1) / tile_rows * tile_rows;
+}
+
+// A thread makes a quarter of a row.
+inline Grid tiles_grid(const TilesArgs& args) {
+  const uint32_t per_row = (args.width / 8 + kTilesThreads - 1) / kTilesThreads;
+  return {padded_rows(args.n_rows, args.tile_rows), per_row};
+}
+
+}  // namespace rocmforge::gpu

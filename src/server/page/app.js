@@ -17,7 +17,7 @@ let conversation = newConversation();
 const generations = new Map();  // conversation id -> {generation, view}; answers go on while another one is read
 
 const prompt = $("prompt");
-const models = new Models(() => updateComposer());
+const models = new Models();
 const sidebar = new Sidebar({
   open: openConversation,
   create: () => openConversation(null),

@@ -13,6 +13,7 @@
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
 #include "gpu/rope_turns.h"
+#include "gpu/supported.h"
 
 namespace rocmforge {
 
@@ -23,9 +24,17 @@ using gpu::ProductKind;
 
 static_assert(gpu::kPagePositions == kPageTokens);
 
+Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
+  for (const Step& step : steps) {
+    TRY(gpu::check_supported(step, weights_));
+    TRY(std::visit(*this, step));
+  }
+  return {};
+}
+
 GpuBackend::Runner::Weight GpuBackend::Runner::weight(WeightId id) const {
   const LazyTensor& tensor = weights_.tensor(id);
-  return {tensor.shape, self_.placement_.planes(tensor.address, tensor.shape)};
+  return {tensor.shape, self_.placement_.planes(weights_.address(id), tensor.shape)};
 }
 
 Result<const float*> GpuBackend::Runner::vector_of(std::optional<WeightId> id, uint32_t which) const {

@@ -9,8 +9,12 @@ namespace rocmforge {
 
 class GpuBackend::Runner {
  public:
+  // `longest`: positions that no sequence of the batch exceeds.
   Runner(GpuBackend& backend, const gpu::BatchView& batch, uint32_t longest, const WeightStore& weights)
       : self_(backend), batch_(batch), longest_(longest), weights_(weights) {}
+
+  // unsupported: a step that the kernels do not compute.
+  Result<void> run(std::span<const Step> steps) const;
 
   Result<void> operator()(const Embed& step) const;
   Result<void> operator()(const Norm& step) const;

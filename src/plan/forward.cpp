@@ -41,9 +41,24 @@ class Ahead {
   size_t n_asked_ = 0;
 };
 
+// The whole pass at once; false, and nothing done, when the weights are not settled.
+Result<bool> run_settled(const ExecutionPlan& plan, const Batch& batch) {
+  WeightStore& weights = plan.weights();
+  if (!weights.is_settled()) return false;
+  std::vector<std::span<const Step>> steps;
+  std::vector<std::vector<WeightStore::Lease>> leases;
+  for (uint32_t i = 0; i < plan.stages().size(); i++) {
+    steps.push_back(plan.stages()[i].steps);
+    leases.push_back(TRY(weights.get_all(plan.stages()[i].weights)));
+  }
+  TRY(plan.backend().run_settled(steps, batch, weights));
+  return true;
+}
+
 }  // namespace
 
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options) {
+  if (!options.after_stage && TRY(run_settled(plan, batch))) return {};
   Ahead ahead(plan);
   for (size_t i = 0; i < plan.stages().size(); i++) {
     ahead.ask_to(i + options.prefetch_window);

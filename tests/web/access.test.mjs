@@ -5,7 +5,8 @@ import { after, before, test } from "node:test";
 import { newPage, screenshot, startBrowser, startServer } from "./harness.mjs";
 import { scriptedAnswers } from "./script.mjs";
 
-const ANSWER = "# Title\n\nSome **text** with `code` and a [link](https://example.com/).\n\n- item\n\n```py\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quote";
+const ANSWER =
+  "# Title\n\nSome **text** with `code` and a [link](https://example.com/).\n\n- item\n\n```py\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quote";
 let browser, server;
 before(async () => {
   browser = await startBrowser();
@@ -24,11 +25,20 @@ async function open(options = {}) {
 
 async function answered(page, text = ANSWER) {
   await page.waitForSelector(".assistant[aria-busy]", { state: "attached" });
-  await page.evaluate((all) => { window.feed(all); window.finish(); }, text);
+  await page.evaluate((all) => {
+    window.feed(all);
+    window.finish();
+  }, text);
   await page.waitForSelector(".stats");
 }
 
-const focused = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.getAttribute("aria-label") || document.activeElement.textContent);
+const focused = (page) =>
+  page.evaluate(
+    () =>
+      document.activeElement.id ||
+      document.activeElement.getAttribute("aria-label") ||
+      document.activeElement.textContent,
+  );
 
 test("everything with the keyboard alone", async () => {
   const page = await open();
@@ -50,7 +60,10 @@ test("everything with the keyboard alone", async () => {
       if (node === document.body) return null;
       const style = getComputedStyle(node);
       const box = getComputedStyle(node.closest(".composer") ?? node);
-      return { name: node.id || node.getAttribute("aria-label") || node.textContent, isShown: style.outlineStyle !== "none" || box.borderColor !== "" };
+      return {
+        name: node.id || node.getAttribute("aria-label") || node.textContent,
+        isShown: style.outlineStyle !== "none" || box.borderColor !== "",
+      };
     });
     if (!state) continue;
     assert.ok(state.isShown, state.name);
@@ -62,7 +75,20 @@ test("everything with the keyboard alone", async () => {
     await page.keyboard.press("Tab");
     met.add(await focused(page));
   }
-  for (const name of ["new-chat", "model", "theme", "open-settings", "Copy code", "Copy answer", "Regenerate", "Code, py", "Table", "link", "Copy message", "Edit and send again"]) {
+  for (const name of [
+    "new-chat",
+    "model",
+    "theme",
+    "open-settings",
+    "Copy code",
+    "Copy answer",
+    "Regenerate",
+    "Code, py",
+    "Table",
+    "link",
+    "Copy message",
+    "Edit and send again",
+  ]) {
     assert.ok(met.has(name), `${name} is not reached: ${[...met].join(", ")}`);
   }
 
@@ -87,14 +113,24 @@ test("every control has a name, every region a role", async () => {
   const session = await page.context().newCDPSession(page);
   const named = async () => {
     const { nodes } = await session.send("Accessibility.getFullAXTree");
-    const shown = nodes.filter((node) => !node.ignored).map((node) => ({ role: node.role?.value, name: node.name?.value?.trim() ?? "" }));
-    const controls = shown.filter(({ role }) => ["button", "textbox", "combobox", "link", "spinbutton", "dialog", "region", "navigation", "progressbar"].includes(role));
-    assert.deepEqual(controls.filter(({ name }) => name === ""), []);
+    const shown = nodes
+      .filter((node) => !node.ignored)
+      .map((node) => ({ role: node.role?.value, name: node.name?.value?.trim() ?? "" }));
+    const controls = shown.filter(({ role }) =>
+      ["button", "textbox", "combobox", "link", "spinbutton", "dialog", "region", "navigation", "progressbar"].includes(
+        role,
+      ),
+    );
+    assert.deepEqual(
+      controls.filter(({ name }) => name === ""),
+      [],
+    );
     return { shown, controls };
   };
   const { shown, controls } = await named();
   assert.ok(controls.length > 12);
-  for (const role of ["main", "navigation", "banner"]) assert.equal(shown.filter((node) => node.role === role).length, 1, role);
+  for (const role of ["main", "navigation", "banner"])
+    assert.equal(shown.filter((node) => node.role === role).length, 1, role);
   const headings = shown.filter(({ role }) => role === "heading").map(({ name }) => name);
   assert.deepEqual(headings, ["ROCmForge", "You", "Answer", "Title"]);
   await page.click("#open-settings");
@@ -107,7 +143,10 @@ test("a finished answer is announced once, not its tokens", async () => {
   const page = await open();
   await page.evaluate(() => {
     window.announced = [];
-    new MutationObserver(() => window.announced.push(document.getElementById("announcer").textContent)).observe(document.getElementById("announcer"), { childList: true, subtree: true, characterData: true });
+    new MutationObserver(() => window.announced.push(document.getElementById("announcer").textContent)).observe(
+      document.getElementById("announcer"),
+      { childList: true, subtree: true, characterData: true },
+    );
   });
   await page.fill("#prompt", "Hello");
   await page.press("#prompt", "Enter");
@@ -121,35 +160,41 @@ test("a finished answer is announced once, not its tokens", async () => {
 });
 
 // Every piece of visible text against what is painted behind it: 4.5 to 1.
-const lowContrast = (page) => page.evaluate(() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return Array.from(canvas.getImageData(0, 0, 1, 1).data);
-  };
-  const luminance = (color) => color.slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const color = rgba(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
+const lowContrast = (page) =>
+  page.evaluate(() => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgba = (color) => {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = color;
+      canvas.fillRect(0, 0, 1, 1);
+      return Array.from(canvas.getImageData(0, 0, 1, 1).data);
+    };
+    const luminance = (color) =>
+      color
+        .slice(0, 3)
+        .map((c) => c / 255)
+        .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const behind = (node) => {
+      for (let at = node; at; at = at.parentElement) {
+        const color = rgba(getComputedStyle(at).backgroundColor);
+        if (color[3] === 255) return color;
+      }
+      return [255, 255, 255];
+    };
+    const bad = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode.parentElement;
+      if (!walker.currentNode.data.trim() || !node.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
+        continue;
+      if (node.closest(".unseen, .skip, :disabled, script, noscript, symbol")) continue;
+      const [a, b] = [luminance(rgba(getComputedStyle(node).color)), luminance(behind(node))].sort((x, y) => y - x);
+      const ratio = (a + 0.05) / (b + 0.05);
+      if (ratio < 4.5) bad.push(`${walker.currentNode.data.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
     }
-    return [255, 255, 255];
-  };
-  const bad = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !node.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
-    if (node.closest(".unseen, .skip, :disabled, script, noscript, symbol")) continue;
-    const [a, b] = [luminance(rgba(getComputedStyle(node).color)), luminance(behind(node))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) bad.push(`${walker.currentNode.data.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
-  }
-  return bad;
-});
+    return bad;
+  });
 
 for (const colorScheme of ["light", "dark"]) {
   test(`contrast, ${colorScheme}`, async () => {
@@ -160,7 +205,9 @@ for (const colorScheme of ["light", "dark"]) {
     await answered(page);
     await screenshot(page, `markdown_${colorScheme}`);
     assert.deepEqual(await lowContrast(page), []);
-    await page.evaluate(() => { window.nextStatus = { status: 503, error: { message: "Later." } }; });
+    await page.evaluate(() => {
+      window.nextStatus = { status: 503, error: { message: "Later." } };
+    });
     await page.fill("#prompt", "Again");
     await page.press("#prompt", "Enter");
     await page.waitForSelector(".error");

@@ -29,7 +29,10 @@ async function send(page, text) {
 }
 
 async function answer(page, text) {
-  await page.evaluate((all) => { window.feed(all); window.finish(); }, text);
+  await page.evaluate((all) => {
+    window.feed(all);
+    window.finish();
+  }, text);
   await page.waitForSelector("#send:visible");
 }
 
@@ -44,46 +47,82 @@ const seeded = (messages, id = "0123") => ({
 });
 
 // Elements that only an injection could have made.
-const foreign = (page) => page.evaluate(() => Array.from(
-  document.querySelectorAll("#messages :is(script, img, iframe, style, link, object, embed, form, input, video, base, meta, template, math)"), (node) => node.outerHTML));
+const foreign = (page) =>
+  page.evaluate(() =>
+    Array.from(
+      document.querySelectorAll(
+        "#messages :is(script, img, iframe, style, link, object, embed, form, input, video, base, meta, template, math)",
+      ),
+      (node) => node.outerHTML,
+    ),
+  );
 
 test("hostile answers stay text: from the storage", async () => {
   const messages = [];
-  for (const content of HOSTILE) messages.push({ role: "user", content }, { role: "assistant", content, reasoning: content });
-  messages.push({ role: "assistant", content: "x", error: { title: "<img src=x onerror=attacked()>", detail: "<script>attacked()</script>" }, stats: { n_tokens: "<b>" } });
-  messages.push({ role: "<img src=x onerror=attacked()>", content: "dropped" }, null, 5, { role: "user", content: { a: 1 } });
-  const storage = { ...seeded(messages), "rocmforge.head.0bad": "{\"title\":\"<img src=x onerror=attacked()>\"}", "rocmforge.head.1bad": "not json", "rocmforge.chat.1bad": "7",
-    "rocmforge.settings": "[1,\"<script>\"]", "rocmforge.theme": "\"><script>attacked()</script>", "rocmforge.model": "<script>" };
+  for (const content of HOSTILE)
+    messages.push({ role: "user", content }, { role: "assistant", content, reasoning: content });
+  messages.push({
+    role: "assistant",
+    content: "x",
+    error: { title: "<img src=x onerror=attacked()>", detail: "<script>attacked()</script>" },
+    stats: { n_tokens: "<b>" },
+  });
+  messages.push({ role: "<img src=x onerror=attacked()>", content: "dropped" }, null, 5, {
+    role: "user",
+    content: { a: 1 },
+  });
+  const storage = {
+    ...seeded(messages),
+    "rocmforge.head.0bad": '{"title":"<img src=x onerror=attacked()>"}',
+    "rocmforge.head.1bad": "not json",
+    "rocmforge.chat.1bad": "7",
+    "rocmforge.settings": '[1,"<script>"]',
+    "rocmforge.theme": '"><script>attacked()</script>',
+    "rocmforge.model": "<script>",
+  };
   const page = await newPage(browser, { url: `${server.url}/#/0123`, storage });
-  await page.reload();  // the first load seeds the storage
+  await page.reload(); // the first load seeds the storage
   await page.waitForSelector("#model:enabled");
   assert.equal(await page.locator(".message").count(), 2 * HOSTILE.length + 2);
   assert.deepEqual(await foreign(page), []);
   await page.click("#chats [data-id='1bad'] .chat-name");
   await page.waitForSelector(".welcome");
-  page.problems = page.problems.filter((problem) => !problem.startsWith("request to"));  // its own address carries the hash
+  page.problems = page.problems.filter((problem) => !problem.startsWith("request to")); // its own address carries the hash
   await close(page);
 });
 
 test("hostile answers stay text: from the stream", async () => {
   const page = await open();
   await send(page, "Attack me");
-  const texts = HOSTILE.filter((text) => !/```|~~~/.test(text));  // an open fence would make all the rest code
+  const texts = HOSTILE.filter((text) => !/```|~~~/.test(text)); // an open fence would make all the rest code
   await page.evaluate((all) => all.forEach((text) => window.feed(`${text}\n\n`)), texts);
   await answer(page, "done");
   assert.deepEqual(await foreign(page), []);
-  const links = await page.locator("#messages a").evaluateAll((nodes) => nodes.map((node) => [node.protocol, node.rel, node.target]));
+  const links = await page
+    .locator("#messages a")
+    .evaluateAll((nodes) => nodes.map((node) => [node.protocol, node.rel, node.target]));
   assert.ok(links.length > 10);
-  assert.ok(links.every(([protocol, rel, target]) => /^https?:$/.test(protocol) && rel === "noopener noreferrer" && target === "_blank"));
+  assert.ok(
+    links.every(
+      ([protocol, rel, target]) => /^https?:$/.test(protocol) && rel === "noopener noreferrer" && target === "_blank",
+    ),
+  );
   await close(page);
 });
 
 test("hostile model names and server errors stay text", async () => {
   const page = await open();
-  await page.route("**/v1/models", (route) => route.fulfill({ json: { data: [{ id: "<img src=x onerror=attacked()>", state: "ready" }] } }));
+  await page.route("**/v1/models", (route) =>
+    route.fulfill({ json: { data: [{ id: "<img src=x onerror=attacked()>", state: "ready" }] } }),
+  );
   await page.reload();
   await page.waitForSelector("#model:enabled");
-  await page.evaluate(() => { window.nextStatus = { status: 400, error: { message: "<script>attacked()</script><img src=x onerror=attacked()>", code: 7 } }; });
+  await page.evaluate(() => {
+    window.nextStatus = {
+      status: 400,
+      error: { message: "<script>attacked()</script><img src=x onerror=attacked()>", code: 7 },
+    };
+  });
   await page.fill("#prompt", "x");
   await page.press("#prompt", "Enter");
   await page.waitForSelector(".error");
@@ -105,7 +144,10 @@ test("figures: live while it runs, the server's count at the end", async () => {
   await close(page);
 });
 
-for (const [how, stop] of Object.entries({ button: (page) => page.click("#stop"), Esc: (page) => page.keyboard.press("Escape") })) {
+for (const [how, stop] of Object.entries({
+  button: (page) => page.click("#stop"),
+  Esc: (page) => page.keyboard.press("Escape"),
+})) {
   test(`stop with ${how}`, async () => {
     const page = await open();
     await send(page, "Hello");
@@ -117,34 +159,80 @@ for (const [how, stop] of Object.entries({ button: (page) => page.click("#stop")
     assert.match(await page.locator(".stats").innerText(), /stopped/);
     assert.equal(await page.evaluate(() => document.activeElement.id), "prompt");
     await send(page, "Go on");
-    assert.deepEqual((await page.evaluate(() => window.asked.at(-1).messages)).map((message) => message.content), ["Hello", "A beginning", "Go on"]);
+    assert.deepEqual(
+      (await page.evaluate(() => window.asked.at(-1).messages)).map((message) => message.content),
+      ["Hello", "A beginning", "Go on"],
+    );
     await close(page);
   });
 }
 
 test("errors are readable and can be retried", async () => {
   const page = await open();
-  await page.evaluate(() => { window.nextStatus = { status: 429, headers: { "retry-after": "3" }, error: { message: "The queue is full.", code: "queue_full" } }; });
+  await page.evaluate(() => {
+    window.nextStatus = {
+      status: 429,
+      headers: { "retry-after": "3" },
+      error: { message: "The queue is full.", code: "queue_full" },
+    };
+  });
   await page.fill("#prompt", "Hello");
   await page.press("#prompt", "Enter");
   await page.waitForSelector(".error[role=alert]");
-  assert.equal(await page.locator(".error").innerText().then((text) => text.replace(/\s+/g, " ")), "The server is busy The queue is full. Try again in 3 s. Retry");
+  assert.equal(
+    await page
+      .locator(".error")
+      .innerText()
+      .then((text) => text.replace(/\s+/g, " ")),
+    "The server is busy The queue is full. Try again in 3 s. Retry",
+  );
   await screenshot(page, "error");
   await page.click(".error button");
   await page.waitForSelector(".assistant[aria-busy]", { state: "attached" });
-  await page.evaluate(() => { window.feed("Half of"); window.fail("The device failed."); });
+  await page.evaluate(() => {
+    window.feed("Half of");
+    window.fail("The device failed.");
+  });
   await page.waitForSelector(".error");
   assert.match(await page.locator(".error").innerText(), /The device failed/);
   assert.equal(await page.locator(".answer").innerText(), "Half of");
   await page.click(".error button");
   await page.waitForSelector(".assistant[aria-busy]", { state: "attached" });
-  await page.evaluate(() => { window.feed("Half"); window.hangUp(); });
+  await page.evaluate(() => {
+    window.feed("Half");
+    window.hangUp();
+  });
   await page.waitForSelector(".error");
   assert.match(await page.locator(".error").innerText(), /broke off/);
-  await page.evaluate(() => { window.nextStatus = { status: 400, error: { message: "This model's maximum context length is 5 tokens.", code: "context_length_exceeded" } }; });
+  await page.evaluate(() => {
+    window.nextStatus = {
+      status: 400,
+      error: { message: "This model's maximum context length is 5 tokens.", code: "context_length_exceeded" },
+    };
+  });
   await page.click(".error button");
   await page.waitForFunction(() => document.querySelector(".error")?.textContent.includes("too long"));
-  assert.equal((await page.evaluate(() => window.asked)).every((body) => body.messages.length === 1), true);
+  assert.equal(
+    (await page.evaluate(() => window.asked)).every((body) => body.messages.length === 1),
+    true,
+  );
+  // Asking something else instead: the roles still alternate.
+  await send(page, "Are you there?");
+  assert.deepEqual(await page.evaluate(() => window.asked.at(-1).messages), [
+    { role: "user", content: "Hello\n\nAre you there?" },
+  ]);
+  await close(page);
+});
+
+test("what has come is kept when the page is left", async () => {
+  const page = await open();
+  await send(page, "Hello");
+  await page.evaluate(() => window.feed("Half an answer"));
+  await page.waitForFunction(() => document.querySelector(".answer").textContent !== "");
+  await page.reload();
+  await page.waitForSelector(".assistant .stats");
+  assert.equal(await page.locator(".answer").innerText(), "Half an answer");
+  assert.match(await page.locator(".stats").innerText(), /stopped$/);
   await close(page);
 });
 
@@ -152,7 +240,15 @@ test("settings are kept and sent; what is out of range is not", async () => {
   const page = await open();
   await page.click("#open-settings");
   await page.fill("#set-system", "Be brief.");
-  for (const [name, value] of [["temperature", "0.4"], ["top_p", "0.9"], ["top_k", "40"], ["min_p", "3"], ["seed", "7"], ["max_tokens", "64"], ["repeat_penalty", "1.1"]]) {
+  for (const [name, value] of [
+    ["temperature", "0.4"],
+    ["top_p", "0.9"],
+    ["top_k", "40"],
+    ["min_p", "3"],
+    ["seed", "7"],
+    ["max_tokens", "64"],
+    ["repeat_penalty", "1.1"],
+  ]) {
     await page.fill(`#set-${name}`, value);
   }
   await page.keyboard.press("Escape");
@@ -160,8 +256,18 @@ test("settings are kept and sent; what is out of range is not", async () => {
   await page.waitForSelector("#model:enabled");
   await send(page, "Hello");
   const { model, stream, stream_options, ...body } = await page.evaluate(() => window.asked[0]);
-  assert.deepEqual(body, { messages: [{ role: "system", content: "Be brief." }, { role: "user", content: "Hello" }],
-    temperature: 0.4, top_p: 0.9, top_k: 40, seed: 7, max_tokens: 64, repeat_penalty: 1.1 });
+  assert.deepEqual(body, {
+    messages: [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "Hello" },
+    ],
+    temperature: 0.4,
+    top_p: 0.9,
+    top_k: 40,
+    seed: 7,
+    max_tokens: 64,
+    repeat_penalty: 1.1,
+  });
   assert.ok(model && stream && stream_options.include_usage);
   await page.click("#open-settings");
   assert.equal(await page.inputValue("#set-seed"), "7");
@@ -231,9 +337,15 @@ test("copy an answer and a code block", async () => {
 
 test("the view follows the end only for a reader who is there", async () => {
   const page = await open();
-  const gap = () => page.evaluate(() => { const t = document.getElementById("thread"); return Math.round(t.scrollHeight - t.scrollTop - t.clientHeight); });
+  const gap = () =>
+    page.evaluate(() => {
+      const t = document.getElementById("thread");
+      return Math.round(t.scrollHeight - t.scrollTop - t.clientHeight);
+    });
   const more = async () => {
-    await page.evaluate(() => { for (let i = 0; i < 40; i++) window.feed(`Paragraph ${i}.\n\n`); });
+    await page.evaluate(() => {
+      for (let i = 0; i < 40; i++) window.feed(`Paragraph ${i}.\n\n`);
+    });
     await page.waitForTimeout(250);
   };
   await send(page, "A lot");

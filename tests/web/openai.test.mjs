@@ -27,11 +27,18 @@ async function collect(stream) {
   return chunks;
 }
 
-const text = (chunks, index = 0) => chunks.flatMap((chunk) => chunk.choices).filter((choice) => choice.index === index)
-  .map((choice) => choice.delta?.content ?? choice.text ?? "").join("");
+const text = (chunks, index = 0) =>
+  chunks
+    .flatMap((chunk) => chunk.choices)
+    .filter((choice) => choice.index === index)
+    .map((choice) => choice.delta?.content ?? choice.text ?? "")
+    .join("");
 
 async function refused(request, status, code, param) {
-  const error = await request.then(() => assert.fail("was accepted"), (reason) => reason);
+  const error = await request.then(
+    () => assert.fail("was accepted"),
+    (reason) => reason,
+  );
   assert.ok(error instanceof OpenAI.APIError, String(error));
   assert.equal(error.status, status, error.message);
   if (code !== undefined) assert.equal(error.code, code);
@@ -64,7 +71,9 @@ test("chat: one answer", async () => {
 test("chat: a stream says what the whole answer says", async () => {
   const options = { model, messages, max_tokens: 24, temperature: 0 };
   const whole = await client.chat.completions.create(options);
-  const chunks = await collect(await client.chat.completions.create({ ...options, stream: true, stream_options: { include_usage: true } }));
+  const chunks = await collect(
+    await client.chat.completions.create({ ...options, stream: true, stream_options: { include_usage: true } }),
+  );
   assert.equal(text(chunks), whole.choices[0].message.content);
   assert.equal(new Set(chunks.map((chunk) => chunk.id)).size, 1);
   assert.equal(new Set(chunks.map((chunk) => chunk.created)).size, 1);
@@ -88,12 +97,20 @@ test("chat: no usage unless asked for", async () => {
 test("chat: the client's stream helper", async () => {
   const stream = client.chat.completions.stream({ model, messages, max_tokens: 16, temperature: 0 });
   let deltas = "";
-  stream.on("content", (delta) => { deltas += delta; });
+  stream.on("content", (delta) => {
+    deltas += delta;
+  });
   assert.equal(await stream.finalContent(), deltas);
 });
 
 test("chat: max_completion_tokens and length", async () => {
-  const answer = await client.chat.completions.create({ model, messages, max_completion_tokens: 3, temperature: 0, ignore_eos: true });
+  const answer = await client.chat.completions.create({
+    model,
+    messages,
+    max_completion_tokens: 3,
+    temperature: 0,
+    ignore_eos: true,
+  });
   assert.equal(answer.usage.completion_tokens, 3);
   assert.equal(answer.choices[0].finish_reason, "length");
 });
@@ -101,14 +118,19 @@ test("chat: max_completion_tokens and length", async () => {
 test("chat: several choices", async () => {
   const options = { model, messages, n: 3, max_tokens: 16, temperature: 1, seed: 7 };
   const answer = await client.chat.completions.create(options);
-  assert.deepEqual(answer.choices.map((choice) => choice.index), [0, 1, 2]);
+  assert.deepEqual(
+    answer.choices.map((choice) => choice.index),
+    [0, 1, 2],
+  );
   assert.ok(new Set(answer.choices.map((choice) => choice.message.content)).size > 1);
   const chunks = await collect(await client.chat.completions.create({ ...options, stream: true }));
   for (const choice of answer.choices) assert.equal(text(chunks, choice.index), choice.message.content);
 });
 
 test("chat: a seed repeats an answer", async () => {
-  const ask = async (seed) => (await client.chat.completions.create({ model, messages, seed, max_tokens: 24, temperature: 1.2 })).choices[0].message.content;
+  const ask = async (seed) =>
+    (await client.chat.completions.create({ model, messages, seed, max_tokens: 24, temperature: 1.2 })).choices[0]
+      .message.content;
   assert.equal(await ask(42), await ask(42));
   const others = await Promise.all([1, 2, 3, 4].map(ask));
   assert.ok(new Set(others).size > 1);
@@ -135,20 +157,41 @@ test("chat: log-probabilities", async () => {
   for (const entry of choice.logprobs.content) {
     assert.ok(entry.logprob <= 0 && Number.isFinite(entry.logprob));
     assert.equal(entry.top_logprobs.length, 3);
-    assert.equal(entry.top_logprobs[0].token, entry.token);  // greedy takes the likeliest
+    assert.equal(entry.top_logprobs[0].token, entry.token); // greedy takes the likeliest
     assert.ok(entry.top_logprobs[0].logprob >= entry.top_logprobs[2].logprob);
     said += Buffer.from(entry.bytes).toString();
   }
   assert.equal(said, choice.message.content);
   const chunks = await collect(await client.chat.completions.create({ ...options, stream: true }));
   const streamed = chunks.flatMap((chunk) => chunk.choices[0].logprobs?.content ?? []);
-  assert.deepEqual(streamed.map((entry) => entry.token), choice.logprobs.content.map((entry) => entry.token));
+  assert.deepEqual(
+    streamed.map((entry) => entry.token),
+    choice.logprobs.content.map((entry) => entry.token),
+  );
 });
 
 test("chat: parts of text, developer messages, fields of other servers", async () => {
   const answer = await client.chat.completions.create({
-    model, max_tokens: 4, store: false, metadata: {}, user: "u", tools: [], tool_choice: "none", response_format: { type: "text" }, top_k: 5, min_p: 0.1,
-    messages: [{ role: "developer", content: "Be brief." }, { role: "user", content: [{ type: "text", text: "Hello" }, { type: "text", text: " there" }] }],
+    model,
+    max_tokens: 4,
+    store: false,
+    metadata: {},
+    user: "u",
+    tools: [],
+    tool_choice: "none",
+    response_format: { type: "text" },
+    top_k: 5,
+    min_p: 0.1,
+    messages: [
+      { role: "developer", content: "Be brief." },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Hello" },
+          { type: "text", text: " there" },
+        ],
+      },
+    ],
   });
   assert.equal(answer.choices.length, 1);
 });
@@ -159,7 +202,10 @@ test("completions: text, tokens, several prompts, echo, stream", async () => {
   assert.equal(one.object, "text_completion");
   assert.match(one.id, /^cmpl-/);
   const several = await client.completions.create({ ...options, prompt: [prompt, "The dog", prompt] });
-  assert.deepEqual(several.choices.map((choice) => choice.index), [0, 1, 2]);
+  assert.deepEqual(
+    several.choices.map((choice) => choice.index),
+    [0, 1, 2],
+  );
   assert.equal(several.choices[0].text, one.choices[0].text);
   assert.equal(several.choices[2].text, one.choices[0].text);
   const echoed = await client.completions.create({ ...options, prompt, echo: true });
@@ -167,15 +213,26 @@ test("completions: text, tokens, several prompts, echo, stream", async () => {
   const chunks = await collect(await client.completions.create({ ...options, prompt, stream: true }));
   assert.ok(chunks.every((chunk) => chunk.object === "text_completion"));
   assert.equal(text(chunks), one.choices[0].text);
-  const { tokens } = await (await fetch(`${server.url}/tokenize`, {
-    method: "POST", headers, body: JSON.stringify({ model, content: prompt, add_special: true }),
-  })).json();
+  const { tokens } = await (
+    await fetch(`${server.url}/tokenize`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ model, content: prompt, add_special: true }),
+    })
+  ).json();
   const fromTokens = await client.completions.create({ ...options, prompt: tokens });
   assert.equal(fromTokens.choices[0].text, one.choices[0].text);
 });
 
 test("completions: log-probabilities of the old shape", async () => {
-  const answer = await client.completions.create({ model, prompt, max_tokens: 4, temperature: 0, logprobs: 2, ignore_eos: true });
+  const answer = await client.completions.create({
+    model,
+    prompt,
+    max_tokens: 4,
+    temperature: 0,
+    logprobs: 2,
+    ignore_eos: true,
+  });
   const { tokens, token_logprobs, top_logprobs, text_offset } = answer.choices[0].logprobs;
   assert.equal(tokens.length, 4);
   assert.equal(token_logprobs.length, 4);
@@ -187,12 +244,19 @@ test("completions: log-probabilities of the old shape", async () => {
 test("embeddings: floats and base64 agree", async () => {
   const input = ["A little dog ran.", "The sun is warm.", "A little dog ran."];
   const floats = await client.embeddings.create({ model, input, encoding_format: "float" });
-  const coded = await client.embeddings.create({ model, input });  // the client asks for base64 and decodes it
-  const raw = await (await fetch(`${server.url}/v1/embeddings`, {
-    method: "POST", headers, body: JSON.stringify({ model, input: input[0], encoding_format: "base64" }),
-  })).json();
+  const coded = await client.embeddings.create({ model, input }); // the client asks for base64 and decodes it
+  const raw = await (
+    await fetch(`${server.url}/v1/embeddings`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ model, input: input[0], encoding_format: "base64" }),
+    })
+  ).json();
   assert.equal(floats.object, "list");
-  assert.deepEqual(floats.data.map((entry) => entry.index), [0, 1, 2]);
+  assert.deepEqual(
+    floats.data.map((entry) => entry.index),
+    [0, 1, 2],
+  );
   assert.equal(typeof raw.data[0].embedding, "string");
   assert.ok(floats.usage.prompt_tokens > 0);
   const vectors = floats.data.map((entry) => entry.embedding);
@@ -208,7 +272,15 @@ test("embeddings: floats and base64 agree", async () => {
 });
 
 test("embeddings: fewer dimensions, token input", async () => {
-  const answer = await client.embeddings.create({ model, input: [[1, 2, 3], [4, 5]], dimensions: 8, encoding_format: "float" });
+  const answer = await client.embeddings.create({
+    model,
+    input: [
+      [1, 2, 3],
+      [4, 5],
+    ],
+    dimensions: 8,
+    encoding_format: "float",
+  });
   assert.equal(answer.data.length, 2);
   for (const { embedding } of answer.data) {
     assert.equal(embedding.length, 8);
@@ -242,12 +314,20 @@ test("errors: what the client is told", async () => {
   await refused(chat({ tools: [{ type: "function", function: { name: "f" } }] }), 400, "unsupported_feature", "tools");
   await refused(chat({ response_format: { type: "json_object" } }), 400, "unsupported_feature", "response_format");
   await refused(chat({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }), 400);
-  const overflow = await refused(chat({ messages: [{ role: "user", content: "word ".repeat(20000) }] }), 400, "context_length_exceeded");
+  const overflow = await refused(
+    chat({ messages: [{ role: "user", content: "word ".repeat(20000) }] }),
+    400,
+    "context_length_exceeded",
+  );
   assert.match(overflow.message, /maximum context length is \d+ tokens/);
   assert.ok(overflow.error.n_prompt_tokens > overflow.error.n_ctx);
   await refused(client.embeddings.create({ model, input: "" }), 400, undefined, "input");
   await refused(client.post("/no/such/path", { body: {} }), 404);
-  await refused(new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "wrong", maxRetries: 0 }).models.list(), 401, "invalid_api_key");
+  await refused(
+    new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "wrong", maxRetries: 0 }).models.list(),
+    401,
+    "invalid_api_key",
+  );
   const answer = await fetch(`${server.url}/v1/chat/completions`, { method: "POST", headers, body: "{" });
   assert.equal(answer.status, 400);
   const { error } = await answer.json();
@@ -256,15 +336,25 @@ test("errors: what the client is told", async () => {
 
 test("an aborted stream stops the work", async () => {
   const cancelled = await metric(server.url, "rocmforge_requests_cancelled_total", headers);
-  const stream = await client.chat.completions.create({ model, messages, stream: true, ignore_eos: true, temperature: 1 });
-  for await (const chunk of stream) if (chunk.choices[0].delta.content) break;  // leaving the loop aborts
+  const stream = await client.chat.completions.create({
+    model,
+    messages,
+    stream: true,
+    ignore_eos: true,
+    temperature: 1,
+  });
+  for await (const chunk of stream) if (chunk.choices[0].delta.content) break; // leaving the loop aborts
   stream.controller.abort();
   await eventually(async () => (await metric(server.url, "rocmforge_requests_running", headers)) === 0, "nothing runs");
-  await eventually(async () => (await metric(server.url, "rocmforge_requests_cancelled_total", headers)) === cancelled + 1, "one was cancelled");
+  await eventually(
+    async () => (await metric(server.url, "rocmforge_requests_cancelled_total", headers)) === cancelled + 1,
+    "one was cancelled",
+  );
 });
 
 test("many clients at once get what each would get alone", async () => {
-  const ask = async (word) => (await client.completions.create({ model, prompt: `The ${word}`, max_tokens: 16, temperature: 0 })).choices[0].text;
+  const ask = async (word) =>
+    (await client.completions.create({ model, prompt: `The ${word}`, max_tokens: 16, temperature: 0 })).choices[0].text;
   const words = ["dog", "cat", "sun", "boy", "girl", "bird", "tree", "fish"];
   const alone = [];
   for (const word of words) alone.push(await ask(word));

@@ -5,7 +5,17 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { MODEL, MODEL_NAME, POLICY, eventually, metric, newPage, screenshot, startBrowser, startServer } from "./harness.mjs";
+import {
+  MODEL,
+  MODEL_NAME,
+  POLICY,
+  eventually,
+  metric,
+  newPage,
+  screenshot,
+  startBrowser,
+  startServer,
+} from "./harness.mjs";
 
 const KEY = "a-key-of-the-tests";
 let browser, server, folder;
@@ -104,7 +114,9 @@ test("models: choose, load, keep the choice", async () => {
   const page = await open();
   assert.deepEqual(await page.locator("#model option").allTextContents(), [MODEL_NAME, "other"]);
   const asked = [];
-  page.on("request", (request) => { if (request.url().endsWith("/v1/chat/completions")) asked.push(request.postDataJSON()); });
+  page.on("request", (request) => {
+    if (request.url().endsWith("/v1/chat/completions")) asked.push(request.postDataJSON());
+  });
   await page.selectOption("#model", "other");
   await page.waitForSelector("#model-state[data-state=unloaded]");
   await page.click("#load-model");
@@ -120,7 +132,9 @@ test("models: choose, load, keep the choice", async () => {
 test("models: progress while the weights come in", async () => {
   const page = await open();
   let progress = 0.2;
-  await page.route("**/health", (route) => route.fulfill({ json: { status: "ok", models: [{ name: MODEL_NAME, state: "ready", progress }] } }));
+  await page.route("**/health", (route) =>
+    route.fulfill({ json: { status: "ok", models: [{ name: MODEL_NAME, state: "ready", progress }] } }),
+  );
   await page.reload();
   await page.waitForSelector("#load-progress:visible");
   assert.match(await page.locator("#model-state").innerText(), /loading \d+ %/);
@@ -178,7 +192,13 @@ test("a server that went away is said, and tried again", async () => {
 
 for (const [name, options] of Object.entries({
   phone: { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 },
-  phone_dark: { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2, colorScheme: "dark" },
+  phone_dark: {
+    viewport: { width: 360, height: 740 },
+    isMobile: true,
+    hasTouch: true,
+    deviceScaleFactor: 2,
+    colorScheme: "dark",
+  },
   tablet: { viewport: { width: 820, height: 1000 } },
   desktop_dark: { colorScheme: "dark" },
 })) {

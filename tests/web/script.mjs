@@ -6,7 +6,8 @@ export function scriptedAnswers() {
   const realFetch = window.fetch;
   const encoder = new TextEncoder();
   let controller = null;
-  const send = (object) => controller.enqueue(encoder.encode(`data: ${typeof object === "string" ? object : JSON.stringify(object)}\n\n`));
+  const send = (object) =>
+    controller.enqueue(encoder.encode(`data: ${typeof object === "string" ? object : JSON.stringify(object)}\n\n`));
   const chunk = (delta, finish_reason = null) => send({ choices: [{ index: 0, delta, finish_reason }], usage: null });
   window.asked = [];
   window.isAborted = false;

@@ -11,7 +11,7 @@ const MAX_POLLS_WITHOUT_CHANGE = 20;
 const STATES = { ready: "ready", loading: "loading", unloaded: "not loaded", failed: "failed to load" };
 
 export class Models {
-  #models = [];  // {id, state, progress}
+  #models = []; // {id, state, progress}
   #timer = 0;
   #lastSeen = "";
   #nUnchanged = 0;
@@ -25,9 +25,13 @@ export class Models {
   }
 
   // The name to ask for; empty before the server was reached.
-  get current() { return this.#chosen?.id ?? ""; }
+  get current() {
+    return this.#chosen?.id ?? "";
+  }
 
-  get #chosen() { return this.#models.find(({ id }) => id === $("model").value); }
+  get #chosen() {
+    return this.#models.find(({ id }) => id === $("model").value);
+  }
 
   // The first contact: what goes wrong is shown, with a way to try again.
   async connect() {
@@ -45,7 +49,11 @@ export class Models {
   async refresh() {
     const { data } = await getJson("v1/models");
     const health = await getJson("health").catch(() => null);
-    this.#models = data.map(({ id, state }) => ({ id, state, progress: health?.models?.find(({ name }) => name === id)?.progress }));
+    this.#models = data.map(({ id, state }) => ({
+      id,
+      state,
+      progress: health?.models?.find(({ name }) => name === id)?.progress,
+    }));
     this.#fillChoice();
     this.#show();
   }
@@ -75,7 +83,7 @@ export class Models {
     const isLoading = state === "loading" || (state === "ready" && progress > 0 && progress < 1);
     const label = $("model-state");
     label.dataset.state = isLoading ? "loading" : state;
-    label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : STATES[state] ?? "";
+    label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : (STATES[state] ?? "");
     this.#offer(state === "unloaded" || state === "failed" ? "Load" : "");
     const bar = $("load-progress");
     bar.hidden = !isLoading;

@@ -1,6 +1,6 @@
 // The conversation as it is shown. The view stays at the end only while the reader is there.
 
-import { $, copyFrom, el, icon, iconButton } from "./dom.js";
+import { $, appendAll, copyFrom, el, icon, iconButton } from "./dom.js";
 import { MarkdownView, renderMarkdown } from "./markdown.js";
 
 const NEAR_END_PX = 48;
@@ -37,26 +37,24 @@ export class Thread {
 
   // `live` is the message that is being generated, if it belongs here. Returns its view.
   show(messages, live = null) {
+    const views = messages.map((message) => this.#view(message, message === live));
     this.#messages.replaceChildren();
-    let liveView = null;
-    for (const message of messages) {
-      const view = this.add(message, message === live);
-      if (message === live) liveView = view;
-    }
-    if (messages.length === 0) this.#messages.append(this.#welcome());
+    appendAll(this.#messages, views.length ? views.map((view) => view.root) : [this.#welcome()]);
     this.scrollToEnd();
-    return liveView;
+    return views.find((view) => view.message === live) ?? null;
   }
 
   add(message, isLive = false) {
-    this.#messages.querySelector(".welcome")?.remove();
-    const view =
-      message.role === "user"
-        ? new QuestionView(message, this.#handlers)
-        : new AnswerView(message, isLive, this.#handlers, this);
+    const view = this.#view(message, isLive);
+    this.#messages.querySelector(":scope > .welcome")?.remove();
     this.#messages.append(view.root);
     this.follow();
     return view;
+  }
+
+  #view(message, isLive) {
+    if (message.role === "user") return new QuestionView(message, this.#handlers);
+    return new AnswerView(message, isLive, this.#handlers, this);
   }
 
   follow() {

@@ -34,7 +34,8 @@ GpuBackend::~GpuBackend() {
 }
 
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
-  return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory);
+  return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory) +
+         gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes;
 }
 
 Result<void> GpuBackend::reserve(const PassMemory& memory) {
@@ -54,6 +55,7 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
   rope_staging_ =
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
   batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
+  expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
     slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});
@@ -71,6 +73,7 @@ void GpuBackend::release() {
   recordings_.clear();
   stream_ = {};
   batch_ = {};
+  expert_tables_ = {};
   rope_staging_.reset();
   reading_.reset();
   candidates_.reset();

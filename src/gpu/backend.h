@@ -17,6 +17,7 @@
 
 #include "gpu/batch_upload.h"
 #include "gpu/device.h"
+#include "gpu/expert_tables.h"
 #include "gpu/kernel_set.h"
 #include "gpu/kernels/candidates.h"
 #include "gpu/pass_layout.h"
@@ -82,6 +83,7 @@ class GpuBackend final : public Backend {
   uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
   uint32_t max_positions_ = 0;           // of a sequence
   gpu::BatchUpload batch_;
+  gpu::ExpertTables expert_tables_;
   gpu::Recordings recordings_;
   gpu::Stream stream_;
 };

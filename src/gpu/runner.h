@@ -3,6 +3,7 @@
 
 #include "gpu/backend.h"
 #include "gpu/kernels/batch_view.h"
+#include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
 
 namespace rocmforge {
@@ -64,7 +65,8 @@ class GpuBackend::Runner {
   gpu::ActivationScale* quant_scales() const;
   Result<void> quantize(const Input& input) const;
   Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
-  Result<void> multiply_experts(float* out, const Weight& weight, std::optional<WeightId> bias, const Input& input,
+  Result<void> find_experts(gpu::MatvecArgs& args, const ExpertStack& stack) const;
+  Result<void> multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias, const Input& input,
                                 SlotId routing, uint32_t n_used, bool sum) const;
 
   GpuBackend& self_;

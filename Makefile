@@ -6,11 +6,14 @@ JOBS ?= $(shell nproc)
 BINARY := build/release/rocmforge
 MODEL := models/story-q4_k_m.gguf
 
-DEPS := g++ cmake ninja-build ccache python3 libboost1.81-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev
+DEPS := g++ cmake ninja-build ccache python3 libboost1.81-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libedit-dev prometheus-cpp-dev
 DEPS_TEST := libgtest-dev libgmock-dev librapidcheck-dev python3-jinja2
 DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev
 
-.PHONY: run test test-fast ci build deps deps-test deps-ci bench format clean
+# A browser; node and npm where there is none yet, whoever packaged it.
+DEPS_WEB := chromium $(shell command -v npm >/dev/null || echo nodejs npm)
+
+.PHONY: run test test-fast test-web ci build deps deps-test deps-ci deps-web bench format clean
 
 run: build
 	$(BINARY) run $(MODEL) -p "Once upon a time" -n 120 --stats
@@ -29,8 +32,12 @@ test-fast: deps deps-test
 	cmake --build --preset release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) -L fast
 
+# The page in a browser, the API with OpenAI's client.
+test-web: build deps-web
+	tools/web_tests.sh $(BINARY)
+
 # The slower checks: sanitizers, fuzzers, style. Each stage prints its time and its budget.
-ci: deps deps-test deps-ci
+ci: deps deps-test deps-ci deps-web
 	tools/ci.sh
 
 bench: deps deps-ci
@@ -47,6 +54,8 @@ deps-test:
 	@tools/install.sh $(DEPS_TEST)
 deps-ci:
 	@tools/install.sh $(DEPS_CI)
+deps-web:
+	@tools/install.sh $(DEPS_WEB) || echo "no browser: the web tests will say so"
 
 clean:
 	rm -rf build

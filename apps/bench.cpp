@@ -36,14 +36,13 @@ std::vector<TokenId> random_tokens(uint32_t n, uint32_t n_vocab) {
 // The bytes of weights that one decoded token touches: every matrix, of experts the used ones, of an embedding that is
 // not also the output one row.
 uint64_t bytes_per_token(const ExecutionPlan& plan) {
-  uint64_t total = 0;
+  uint64_t total = 0, of_experts = 0;
   const ExpertSpec& experts = plan.spec().experts;
   for (const LazyTensor& tensor : plan.weights().tensors()) {
     if (tensor.id == plan.token_embedding() && !plan.is_tied()) continue;
-    total +=
-        tensor.shape.n_matrices > 1 ? tensor.packed_bytes / experts.n_experts * experts.n_used : tensor.packed_bytes;
+    (tensor.expert ? of_experts : total) += tensor.packed_bytes;
   }
-  return total;
+  return total + (of_experts > 0 ? of_experts / experts.n_experts * experts.n_used : 0);
 }
 
 // One model under measurement; every figure is the best of a few repetitions.

@@ -52,6 +52,30 @@ TEST_P(GpuGoldens, TheOrderOfLanesChangesNoBit) {
   EXPECT_TRUE(logits[0] == logits[1]);
 }
 
+// A pass that comes again is recorded and replayed; a device that refuses to record launches as before.
+TEST_P(GpuGoldens, RecordedPassesHaveTheBitsOfTheirLaunches) {
+  const Golden golden = Golden::read(file(".txt"));
+  auto& controls = gpu::emu::controls();
+  std::vector<float> logits[2];
+  for (const bool recorded : {false, true}) {
+    controls.refuse_capture = !recorded;
+    const LoadedModel model = open_on_device(file(".gguf"), device());
+    Session session = model.session(KvType::f16, 3);
+    const uint64_t before = controls.n_graph_launches;
+    // Rows three at a time, then one at a time: two forms, each recorded the second time.
+    logits[recorded] = evaluate_all(session, std::span(golden.tokens).first(12));
+    for (const TokenId& token : golden.greedy) {
+      const auto next = session.evaluate(std::span(&token, 1));
+      ASSERT_TRUE(next.ok()) << next.error().message;
+      logits[recorded].insert(logits[recorded].end(), next->begin(), next->end());
+    }
+    // Of 4 and of 16 passes the first is launched; so is the very first, which loads.
+    EXPECT_EQ(controls.n_graph_launches - before, recorded ? 2 + 15u : 0u);
+  }
+  controls.refuse_capture = false;
+  EXPECT_TRUE(logits[0] == logits[1]);
+}
+
 // From the first load to clear() the device's allocator is not called: not by loading, not by passes.
 TEST_P(GpuGoldens, NothingIsAllocatedBetweenReserveAndRelease) {
   const Golden golden = Golden::read(file(".txt"));
@@ -66,6 +90,7 @@ TEST_P(GpuGoldens, NothingIsAllocatedBetweenReserveAndRelease) {
     EXPECT_FALSE(evaluate_all(session, std::span(golden.tokens).first(1)).empty());  // reserves the pass's memory
     const uint64_t n_after_first_pass = gpu::emu::controls().n_allocations;
     EXPECT_FALSE(evaluate_all(session, std::span(golden.tokens).subspan(1)).empty());
+    for (const TokenId& token : golden.greedy) ASSERT_TRUE(session.evaluate(std::span(&token, 1)).ok());
     EXPECT_EQ(gpu::emu::controls().n_allocations, n_after_first_pass);
   }
   EXPECT_EQ(gpu::emu::controls().held_bytes, held);

@@ -92,6 +92,94 @@ TEST(Lazy, LazyAndEagerGiveTheSameBits) {
   }
 }
 
+// ---- experts ----
+
+struct MixtureTest {
+  explicit MixtureTest(const TempDir& dir, uint32_t max_rows = 128)
+      : path((TinyModel{.n_layers = 4, .n_experts = 16, .n_experts_used = 2}.write(dir.file("m.gguf")),
+              dir.file("m.gguf"))),
+        model(LoadedModel::open(path)) {
+    EXPECT_TRUE(model.backend->reserve(model.plan->pass_memory(max_rows, 1, 4, KvType::f16)).ok());
+    EXPECT_TRUE(pages.grow_to(max_rows).ok());
+  }
+
+  // One pass over n tokens with the logits of the last. Notes which experts its rows were routed to.
+  void pass(uint32_t n) {
+    Batch batch;
+    const auto tokens = some_tokens(n, 96);
+    batch.add(tokens, 0, pages.pages(), true);
+    used.assign(model.plan->stages().size(), {});
+    const auto note = [&](uint32_t stage) {
+      const auto& experts = model.plan->stages()[stage].experts;
+      if (!experts) return;
+      const Slot& slot = model.plan->slots()[experts->routing.value];
+      std::vector<float> routing(size_t{slot.rows == SlotRows::batch ? n : 1} * slot.width);
+      ASSERT_TRUE(model.backend->read(routing, experts->routing).ok());
+      for (size_t i = 0; i < routing.size(); i += 2) used[stage].insert(static_cast<uint32_t>(routing[i]));
+    };
+    ASSERT_TRUE(forward(*model.plan, batch, {.after_stage = note}).ok());
+  }
+
+  uint64_t n_bytes(const std::function<bool(const LazyTensor&)>& counts) const {
+    uint64_t total = 0;
+    for (const LazyTensor& t : model.plan->weights().tensors()) total += counts(t) ? t.file_bytes : 0;
+    return total;
+  }
+  LoadingStats stats() const { return model.plan->weights().loading_stats(); }
+
+  std::string path;
+  LoadedModel model;
+  PagePool pool{4};
+  BlockTable pages{pool};
+  std::vector<std::set<uint32_t>> used;  // by stage
+};
+
+TEST(Lazy, AShortPromptReadsOnlyTheExpertsItIsRoutedTo) {
+  const TempDir dir;
+  MixtureTest mixture(dir);
+  prefetch(*mixture.model.plan);
+  mixture.pass(3);
+  const uint64_t routed =
+      mixture.n_bytes([&](const LazyTensor& t) { return t.expert && mixture.used[t.stage].contains(*t.expert); });
+  const uint64_t dense = mixture.n_bytes([](const LazyTensor& t) { return !t.expert; });
+  EXPECT_EQ(mixture.stats().read_bytes, dense + routed);
+  EXPECT_EQ(mixture.used[4].size(), 2u) << "the last layer computes one row";
+  for (uint32_t stage = 1; stage <= 4; stage++) EXPECT_LE(mixture.used[stage].size(), 6u);
+
+  // The same rows again need nothing more.
+  mixture.pass(3);
+  EXPECT_EQ(mixture.stats().read_bytes, dense + routed);
+}
+
+TEST(Lazy, ALongPromptReadsALayersExpertsInTheOrderOfTheFile) {
+  const TempDir dir;
+  MixtureTest mixture(dir);
+  mixture.pass(64);
+  const uint64_t expected = mixture.n_bytes([&](const LazyTensor& t) {
+    return !t.expert || t.stage < 4 || mixture.used[t.stage].contains(*t.expert);  // one row in the last layer
+  });
+  EXPECT_EQ(mixture.stats().read_bytes, expected);
+  for (const Stage& stage : mixture.model.plan->stages()) {
+    if (!stage.experts) continue;
+    uint64_t before = 0;
+    for (const WeightId id : stage.experts->in_file_order) {
+      EXPECT_GT(mixture.model.plan->weights().tensor(id).file_offset, before);
+      before = mixture.model.plan->weights().tensor(id).file_offset;
+    }
+  }
+}
+
+TEST(Lazy, EagerLoadsEveryExpertAndSettles) {
+  const TempDir dir;
+  MixtureTest mixture(dir);
+  WeightStore& weights = mixture.model.plan->weights();
+  ASSERT_TRUE(weights.preload_all().ok());
+  EXPECT_EQ(mixture.stats().read_bytes, mixture.stats().total_bytes);
+  EXPECT_TRUE(weights.is_settled());
+  weights.evict(mixture.model.plan->stages()[2].experts->in_file_order[7]);
+  EXPECT_FALSE(weights.is_settled());
+}
+
 TEST(Lazy, AddressesStayFromTheFirstLoadToClear) {
   const TempDir dir;
   TinyModel().write(dir.file("m.gguf"));

@@ -296,26 +296,31 @@ struct CpuBackend::Visitor {
              [&](size_t r) { cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias, step); });
   }
 
+  cpu::ExpertPart expert_part(const ExpertStack& stack, SlotId out, uint32_t n_products,
+                              const std::vector<float>& bias) const {
+    CHECK(slot(out).width % n_products == 0);
+    return {{stack.n, [this, stack](uint32_t expert) { return find(stack[expert]); }},
+            slot(out).data,
+            slot(out).width / n_products,
+            bias};
+  }
+
   void operator()(const ExpertMatmul& step) const {
     std::vector<cpu::ExpertPart> parts;
-    std::vector<std::vector<float>> biases(step.parts.size());
+    std::vector<std::vector<float>> biases;
+    for (const auto& part : step.parts) biases.push_back(rows_of(part.bias));
     for (size_t p = 0; p < step.parts.size(); p++) {
-      biases[p] = rows_of(step.parts[p].bias);
-      parts.push_back({find(step.parts[p].weight), slot(step.parts[p].out).data, biases[p]});
-    }
-    for (size_t p = 0; p < parts.size(); p++) {
-      CHECK(slot(step.parts[p].out).width == step.n_used * parts[p].weight.shape.n_rows);
+      parts.push_back(expert_part(step.parts[p].weight, step.parts[p].out, step.n_used, biases[p]));
     }
     self.experts_.multiply(parts, {slot(step.routing).data, step.n_used}, slot(step.in).data, n_rows(step.in),
                            slot(step.in).width);
   }
 
   void operator()(const ExpertCombine& step) const {
-    const Weight weight = find(step.weight);
-    CHECK(slot(step.in).width == step.n_used * weight.shape.row_elements);
-    CHECK(slot(step.out).width == weight.shape.n_rows);
-    self.experts_.combine(slot(step.out).data, weight, rows_of(step.bias), {slot(step.routing).data, step.n_used},
-                          slot(step.in).data, n_rows(step.in));
+    CHECK(slot(step.in).width % step.n_used == 0);
+    const std::vector<float> bias = rows_of(step.bias);
+    self.experts_.combine(expert_part(step.weight, step.out, 1, bias), {slot(step.routing).data, step.n_used},
+                          slot(step.in).data, n_rows(step.in), slot(step.in).width / step.n_used);
   }
 
   void operator()(const TakeRows& step) const {

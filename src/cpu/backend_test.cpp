@@ -55,9 +55,9 @@ struct Transformer {
         steps.push_back(Matmul{h, {{weight(kWidth, 4), {}, scores}}});
         steps.push_back(Route{4, 2, true, scores, routing});
         steps.push_back(
-            ExpertMatmul{2, h, routing, {{weight(kWidth, hidden, 4), gate}, {weight(kWidth, hidden, 4), up}}});
+            ExpertMatmul{2, h, routing, {{stack(kWidth, hidden, 4), gate}, {stack(kWidth, hidden, 4), up}}});
         steps.push_back(Activate{Activation::gelu, gate, up, gate});
-        steps.push_back(ExpertCombine{2, gate, routing, h, weight(hidden, kWidth, 4)});
+        steps.push_back(ExpertCombine{2, gate, routing, h, stack(hidden, kWidth, 4)});
       }
       steps.push_back(Add{h, x});
     }
@@ -73,8 +73,13 @@ struct Transformer {
     weights.push_back(cpu::make_weight(kernels, shape, random));
     return WeightId(static_cast<uint32_t>(weights.size() - 1));
   }
-  WeightId weight(uint64_t in, uint64_t out, uint64_t n = 1) {
-    return add({in % dtype_info(dtype).block_elements == 0 ? dtype : DType::f32, in, out, n});
+  WeightId weight(uint64_t in, uint64_t out) {
+    return add({in % dtype_info(dtype).block_elements == 0 ? dtype : DType::f32, in, out});
+  }
+  ExpertStack stack(uint64_t in, uint64_t out, uint32_t n) {
+    const ExpertStack made{weight(in, out), n};
+    for (uint32_t i = 1; i < n; i++) weight(in, out);
+    return made;
   }
   WeightId vector(uint64_t n) { return add({DType::f32, n, 1, 1}); }
 

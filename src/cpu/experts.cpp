@@ -65,17 +65,30 @@ void Experts::group(const Routing& routing, size_t first, size_t n, uint64_t n_e
   }
 }
 
+std::vector<Weight> Experts::used_weights(const ExpertPart& part, uint32_t width) const {
+  std::vector<Weight> weights;
+  for (const Group& group : groups_) {
+    weights.push_back(part.weights.at(group.expert));
+    CHECK(weights.back().shape.row_elements == width && weights.back().shape.n_rows == part.n_out);
+  }
+  return weights;
+}
+
 void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing, const float* in, size_t n_rows,
                        uint32_t width) {
-  const bool quantize =
-      std::ranges::any_of(parts, [](const ExpertPart& part) { return part.weight.format != nullptr; });
   const size_t tile = multiplier_.max_inputs(width);
   for (size_t first = 0; first < n_rows; first += tile) {
     const size_t n = std::min(tile, n_rows - first);
     std::vector<const float*> inputs;
     for (size_t r = 0; r < n; r++) inputs.push_back(in + (first + r) * width);
+    group(routing, first, n, parts[0].weights.n);
+    std::vector<std::vector<Weight>> weights;  // by part and group
+    bool quantize = false;
+    for (const ExpertPart& part : parts) {
+      weights.push_back(used_weights(part, width));
+      quantize |= weights.back()[0].format != nullptr;
+    }
     multiplier_.prepare(inputs, width, quantize);
-    group(routing, first, n, parts[0].weight.shape.n_matrices);
 
     std::vector<std::vector<uint32_t>> rows(groups_.size());
     std::vector<std::vector<float*>> outs(groups_.size() * parts.size());
@@ -86,42 +99,42 @@ void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing
         const ExpertPart& part = parts[p];
         auto& out = outs[g * parts.size() + p];
         for (const uint32_t pair : groups_[g].pairs) {
-          out.push_back(part.out + (first * routing.n_used + pair) * part.weight.shape.n_rows);
+          out.push_back(part.out + (first * routing.n_used + pair) * part.n_out);
         }
-        const float* bias = part.bias.empty() ? nullptr : &part.bias[groups_[g].expert * part.weight.shape.n_rows];
-        products.push_back({part.weight, groups_[g].expert, bias, rows[g], out});
+        const float* bias = part.bias.empty() ? nullptr : &part.bias[size_t{groups_[g].expert} * part.n_out];
+        products.push_back({weights[p][g], 0, bias, rows[g], out});
       }
     }
     multiplier_.multiply(products);
   }
 }
 
-void Experts::combine(float* out, const Weight& weight, std::span<const float> bias, const Routing& routing,
-                      const float* in, size_t n_rows) {
+void Experts::combine(const ExpertPart& part, const Routing& routing, const float* in, size_t n_rows, uint32_t width) {
   const uint32_t n_used = routing.n_used;
-  const auto width = static_cast<uint32_t>(weight.shape.row_elements);
-  const uint64_t n_out = weight.shape.n_rows;
+  const uint64_t n_out = part.n_out;
+  const std::span<const float> bias = part.bias;
   const size_t tile = std::max<size_t>(1, multiplier_.max_inputs(width) / n_used);
   products_.resize(workers_.n_threads());
   for (size_t first = 0; first < n_rows; first += tile) {
     const size_t n = std::min(tile, n_rows - first);
     std::vector<const float*> inputs;
     for (size_t pair = 0; pair < n * n_used; pair++) inputs.push_back(in + (first * n_used + pair) * width);
-    multiplier_.prepare(inputs, width, weight.format != nullptr);
-    group(routing, first, n, weight.shape.n_matrices);
+    group(routing, first, n, part.weights.n);
+    const std::vector<Weight> weights = used_weights(part, width);
+    multiplier_.prepare(inputs, width, weights[0].format != nullptr);
 
     workers_.run((n_out + kCombinedRows - 1) / kCombinedRows, [&](size_t task, size_t worker) {
       const uint64_t begin = task * kCombinedRows;
       const uint64_t n_now = std::min(kCombinedRows, n_out - begin);
       std::vector<float>& products = products_[worker];
       products.resize(n * n_used * kCombinedRows);
-      for (const Group& group : groups_) {
+      for (size_t g = 0; g < groups_.size(); g++) {
         std::vector<float*> to;
-        for (const uint32_t pair : group.pairs) to.push_back(products.data() + pair * kCombinedRows);
-        multiplier_.multiply_rows({weight, group.expert, nullptr, group.pairs, to}, {begin, n_now, 0}, worker);
+        for (const uint32_t pair : groups_[g].pairs) to.push_back(products.data() + pair * kCombinedRows);
+        multiplier_.multiply_rows({weights[g], 0, nullptr, groups_[g].pairs, to}, {begin, n_now, 0}, worker);
       }
       for (size_t r = 0; r < n; r++) {
-        float* row = out + (first + r) * n_out + begin;
+        float* row = part.out + (first + r) * n_out + begin;
         std::fill_n(row, n_now, 0.0f);
         for (uint32_t j = 0; j < n_used; j++) {
           const float* product = products.data() + (r * n_used + j) * kCombinedRows;

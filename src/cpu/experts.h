@@ -3,6 +3,7 @@
 // share one pass over its weights.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,28 +25,38 @@ struct Routing {
 // Whatever the logits hold, the ids are distinct and below logits.size(). REQUIRES: n_used <= logits.size()
 void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step);
 
+// The same matrix of every expert, all of one shape. Asked only for those that rows are routed to: others may be
+// absent.
+struct ExpertWeights {
+  uint32_t n = 0;
+  std::function<Weight(uint32_t expert)> at;
+};
+
 // A matrix of every expert, and a slot's rows: one product after the other for each used expert of a row.
 struct ExpertPart {
-  Weight weight;
-  float* out = nullptr;         // n_rows x n_used x weight.n_rows
-  std::span<const float> bias;  // n_experts x weight.n_rows, or none
+  ExpertWeights weights;
+  float* out = nullptr;         // n_rows x n_used x n_out; n_rows x n_out when they are combined
+  uint32_t n_out = 0;           // rows of the matrix
+  std::span<const float> bias;  // n_experts x n_out, or none
 };
 
 class Experts {
  public:
   Experts(Multiplier& multiplier, Workers& workers) : multiplier_(multiplier), workers_(workers) {}
 
-  // out[r][j] = weight[expert j of r] * in[r];  in: n_rows x width
+  // out[r][j] = weights[expert j of r] * in[r];  in: n_rows x width
   void multiply(std::span<const ExpertPart> parts, const Routing& routing, const float* in, size_t n_rows,
                 uint32_t width);
-  // out[r] = sum over j, ascending: weight_j * (weight[expert j of r] * in[r][j] + bias[expert j of r])
-  // in: n_rows x n_used x width; bias: n_experts x weight.n_rows, or none
-  void combine(float* out, const Weight& weight, std::span<const float> bias, const Routing& routing, const float* in,
-               size_t n_rows);
+  // out[r] = sum over j, ascending: weight_j * (weights[expert j of r] * in[r][j] + bias[expert j of r])
+  // in: n_rows x n_used x width; out: n_rows x n_out; bias: n_experts x n_out, or none
+  void combine(const ExpertPart& part, const Routing& routing, const float* in, size_t n_rows, uint32_t width);
 
  private:
   // The pairs (row, j) of rows [first, first + n), by expert.
   void group(const Routing& routing, size_t first, size_t n, uint64_t n_experts);
+
+  // What the groups need of the part.
+  std::vector<Weight> used_weights(const ExpertPart& part, uint32_t width) const;
 
   Multiplier& multiplier_;
   Workers& workers_;

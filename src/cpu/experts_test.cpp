@@ -75,6 +75,15 @@ TEST(RouteRow, GivesDistinctIdsWhateverTheLogits) {
   }
 }
 
+// The matrices of a stack, one by one.
+ExpertWeights matrices(const TestWeight& stack) {
+  const WeightShape& all = stack.weight.shape;
+  return {static_cast<uint32_t>(all.n_matrices), [&stack, &all](uint32_t expert) {
+            const WeightShape one{all.dtype, all.row_elements, all.n_rows};
+            return Weight{one, stack.weight.row(expert, 0), stack.weight.format};
+          }};
+}
+
 struct ExpertResult {
   std::vector<float> products, combined;
 };
@@ -95,9 +104,10 @@ ExpertResult run(const Kernels& kernels, const TestWeight& up, const TestWeight&
     const size_t n_now = std::min(chunk, n - first);
     const Routing routed = {routing.data() + first * 2 * n_used, n_used};
     float* products = result.products.data() + first * n_used * hidden;
-    const ExpertPart part = {up.weight, products, {}};
+    const ExpertPart part = {matrices(up), products, static_cast<uint32_t>(hidden), {}};
     experts.multiply(std::span(&part, 1), routed, inputs.data() + first * width, n_now, width);
-    experts.combine(result.combined.data() + first * width, down.weight, {}, routed, products, n_now);
+    const ExpertPart back = {matrices(down), result.combined.data() + first * width, width, {}};
+    experts.combine(back, routed, products, n_now, static_cast<uint32_t>(hidden));
   }
   return result;
 }

@@ -25,19 +25,21 @@ Result<std::unique_ptr<Backend>> open_backend(const std::string& device, size_t 
 constexpr uint64_t kMarginBytes = 256 << 20;
 constexpr uint64_t kMarginShare = 16;
 
-constexpr uint64_t kTokenizerShare = 8;
+// A tokenizer takes up to this many times the header it is made from.
+constexpr uint64_t kTokenizerShare = 6;
 
-// What of the machine's memory a process with a model holds beside the plan's: its tokenizer grows with the header.
-uint64_t process_bytes(const gguf::GgufFile& file) {
-  return cpu::held_memory() + kTokenizerShare * file.header_bytes();
-}
+struct Budget {
+  uint64_t bytes = 0;
+  uint64_t held_bytes = 0;  // of them, beside the plan's
+};
 
-uint64_t memory_budget(const ModelOptions& options, Backend& backend, const gguf::GgufFile& file) {
+Budget memory_budget(const ModelOptions& options, Backend& backend, const gguf::GgufFile& file) {
   const bool on_cpu = is_cpu(options.device);
-  const auto asked = on_cpu ? options.ram_bytes : options.vram_bytes;
-  const uint64_t whole = asked ? *asked : backend.placement().available_bytes();
-  const uint64_t not_ours = asked ? (on_cpu ? process_bytes(file) : 0) : std::max(kMarginBytes, whole / kMarginShare);
-  return whole - std::min(whole, not_ours);
+  if (const auto asked = on_cpu ? options.ram_bytes : options.vram_bytes) {
+    return {*asked, on_cpu ? cpu::held_memory() + kTokenizerShare * file.header_bytes() : 0};
+  }
+  const uint64_t available = backend.placement().available_bytes();
+  return {available - std::min(available, std::max(kMarginBytes, available / kMarginShare)), 0};
 }
 
 }  // namespace
@@ -46,11 +48,12 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
   auto file = std::make_shared<gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
   std::unique_ptr<Model> model(new Model);
   model->backend_ = TRY(open_backend(options.device, options.n_threads));
-  const uint64_t budget = memory_budget(options, *model->backend_, *file);
+  const Budget budget = memory_budget(options, *model->backend_, *file);
   model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
                                               {.weights = {.n_loaders = options.n_threads},
                                                .n_context = options.n_context,
-                                               .budget_bytes = budget,
+                                               .budget_bytes = budget.bytes,
+                                               .held_bytes = budget.held_bytes,
                                                .pass = options.pass}));
   return model;
 }

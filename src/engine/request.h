@@ -65,8 +65,8 @@ struct FinishEvent {
 
 using RequestEvent = std::variant<StartEvent, TokenEvent, FinishEvent>;
 
-// Called on the engine's thread; must not block. FinishEvent comes exactly once and last, also after a cancel, a drain
-// and a device's failure. It is never called before submit() has returned the id, and is destroyed after FinishEvent.
+// Called on the engine's thread, possibly before submit() has returned; must not block. FinishEvent comes exactly once
+// and last, also after a cancel, a drain and a device's failure; then the receiver is destroyed.
 using EventReceiver = std::function<void(RequestEvent&&)>;
 
 }  // namespace rocmforge

@@ -39,8 +39,8 @@ Scheduler::Scheduler(const SchedulerOptions& options) : options_(options), pool_
 
 Scheduler::~Scheduler() = default;
 
-uint32_t Scheduler::max_length() const {
-  return static_cast<uint32_t>(std::min<uint64_t>(options_.n_context, uint64_t{options_.n_pages} * kPageTokens));
+uint32_t Scheduler::max_length(const SchedulerOptions& options) {
+  return static_cast<uint32_t>(std::min<uint64_t>(options.n_context, uint64_t{options.n_pages} * kPageTokens));
 }
 
 Scheduler::Sequences::iterator Scheduler::find(Sequences& sequences, RequestId id) {
@@ -55,9 +55,10 @@ void Scheduler::insert(Sequences& sequences, std::unique_ptr<Sequence> sequence)
 
 Result<void> Scheduler::submit(SequenceRequest request) {
   if (request.tokens.empty()) return Error{ErrorCode::invalid_argument, "scheduler: a sequence without tokens"};
-  if (request.max_length > max_length() || request.tokens.size() > request.max_length) {
-    return Error{ErrorCode::limit_exceeded, fmt::format("scheduler: a sequence of {} to {} tokens, at most {} fit",
-                                                        request.tokens.size(), request.max_length, max_length())};
+  if (request.max_length > max_length(options_) || request.tokens.size() > request.max_length) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("scheduler: a sequence of {} to {} tokens, at most {} fit", request.tokens.size(),
+                             request.max_length, max_length(options_))};
   }
   CHECK(waiting_.empty() || waiting_.back()->id < request.id);
   waiting_.push_back(std::make_unique<Sequence>(Sequence{.id = request.id,
@@ -267,6 +268,7 @@ SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = totals_;
   stats.n_running = static_cast<uint32_t>(running_.size());
   stats.n_waiting = static_cast<uint32_t>(waiting_.size());
+  for (const auto& sequence : waiting_) stats.n_waiting_tokens += sequence->tokens.size();
   stats.n_pages_cached = tree_.n_evictable();
   stats.n_pages_used = pool_.n_pages() - pool_.n_free() - stats.n_pages_cached;
   return stats;

@@ -79,6 +79,7 @@ struct RunResult {
 
 struct SchedulerStats {
   uint32_t n_running = 0, n_waiting = 0;
+  uint64_t n_waiting_tokens = 0;
   uint32_t n_pages_used = 0, n_pages_cached = 0;
   uint64_t n_preemptions = 0;
   uint64_t n_prefix_queries = 0, n_prefix_hits = 0;  // tokens
@@ -90,7 +91,7 @@ class Scheduler {
   ~Scheduler();
 
   // The longest sequence that is accepted.
-  uint32_t max_length() const;
+  static uint32_t max_length(const SchedulerOptions& options);
   // Waits to be admitted. limit_exceeded: it would not fit even alone; invalid_argument: no tokens
   Result<void> submit(SequenceRequest request);
   // Whether there was such a sequence. Between steps it is gone at once, during one with its commit.

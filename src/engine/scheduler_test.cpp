@@ -124,8 +124,9 @@ TEST(Scheduler, TheNewestGivesWayWhenPagesRunOut) {
 }
 
 TEST(Scheduler, RefusesWhatCanNeverFit) {
-  Scheduler scheduler({.n_pages = 2, .n_context = 1000});
-  EXPECT_EQ(scheduler.max_length(), 128u);
+  const SchedulerOptions options{.n_pages = 2, .n_context = 1000};
+  Scheduler scheduler(options);
+  EXPECT_EQ(Scheduler::max_length(options), 128u);
   const auto submit = [&](uint64_t id, uint32_t n, uint32_t max_length) {
     return scheduler.submit({.id = RequestId(id), .tokens = prompt_of(n), .max_length = max_length});
   };

@@ -7,7 +7,6 @@
 
 #include "gpu/rope_turns.h"
 #include "gpu/runner.h"
-#include "gpu/supported.h"
 
 namespace rocmforge {
 namespace {
@@ -35,7 +34,8 @@ GpuBackend::~GpuBackend() {
 }
 
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
-  return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory);
+  return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory) +
+         gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes;
 }
 
 Result<void> GpuBackend::reserve(const PassMemory& memory) {
@@ -55,6 +55,7 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
   rope_staging_ =
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
   batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
+  expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
     slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});
@@ -62,14 +63,17 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
   kv_type_ = memory.kv_type;
   kv_width_ = memory.kv_width;
   max_outputs_ = memory.max_outputs;
+  max_positions_ = memory.n_pages * kPageTokens;
   return {};
 }
 
 void GpuBackend::release() {
   // A device that fails here has nothing under way.
   if (memory_.data() != nullptr) static_cast<void>(stream_.finish().ok());
+  recordings_.clear();
   stream_ = {};
   batch_ = {};
+  expert_tables_ = {};
   rope_staging_.reset();
   reading_.reset();
   candidates_.reset();
@@ -97,17 +101,53 @@ Result<const double*> GpuBackend::rope_table(const RopeSpec& rope) {
   return on_device;
 }
 
-Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
+Result<gpu::BatchView> GpuBackend::begin_pass(const Batch& batch) {
   CHECK(memory_.data() != nullptr && batch.n_outputs() <= max_outputs_);
   n_rows_ = batch.n_rows();
   n_outputs_ = batch.n_outputs();
   TRY(placement_.make_visible(stream_));
-  Runner runner(*this, TRY(batch_.put(batch, stream_)), batch_.longest(), weights);
-  for (const Step& step : steps) {
-    TRY(gpu::check_supported(step, weights));
-    TRY(std::visit(runner, step));
+  return batch_.put(batch, stream_);
+}
+
+Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
+  const gpu::BatchView view = TRY(begin_pass(batch));
+  TRY(Runner(*this, view, batch_.longest(), weights).run(steps));
+  return placement_.mark_read(stream_);
+}
+
+Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
+                                     const WeightStore& weights) {
+  if (batch.n_rows() > gpu::Recordings::kMaxRows) return Backend::run_settled(stages, batch, weights);
+  const gpu::BatchView view = TRY(begin_pass(batch));
+  // Launched for the longest sequence there can be: what is recorded must serve all.
+  const Runner runner(*this, view, max_positions_, weights);
+  auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
+  if (entry.was_run && !entry.refused && entry.graph.handle() == nullptr) {
+    auto graph = record(stages, runner);
+    if (graph.ok()) {
+      entry.graph = std::move(*graph);
+    } else {
+      entry.refused = true;
+    }
+  }
+  if (entry.graph.handle() != nullptr) {
+    TRY(stream_.launch(entry.graph));
+  } else {
+    for (const auto steps : stages) TRY(runner.run(steps));
+    entry.was_run = true;
   }
   return placement_.mark_read(stream_);
+}
+
+Result<gpu::Graph> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner) {
+  TRY(stream_.begin_capture());
+  Result<void> done;
+  for (const auto steps : stages) {
+    if (done.ok()) done = runner.run(steps);
+  }
+  auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
+  if (!done.ok()) return done.error();
+  return graph;
 }
 
 Result<void> GpuBackend::copy_to_host(std::span<std::byte> out, const void* from) {

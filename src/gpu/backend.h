@@ -3,6 +3,9 @@
 // GpuPlacement put them, every step is a launch or a few on one stream. run() returns when the work is on its way;
 // read() waits for it.
 //
+// A pass over settled weights whose form (rows and outputs) comes again is recorded the second time and replayed from
+// then on; the bits are those of the launches. A device that cannot record goes on launching.
+//
 // From reserve() to release() nothing is allocated on the device.
 //
 // Threads: one pass at a time.
@@ -14,10 +17,12 @@
 
 #include "gpu/batch_upload.h"
 #include "gpu/device.h"
+#include "gpu/expert_tables.h"
 #include "gpu/kernel_set.h"
 #include "gpu/kernels/candidates.h"
 #include "gpu/pass_layout.h"
 #include "gpu/placement.h"
+#include "gpu/recordings.h"
 #include "plan/backend.h"
 
 namespace rocmforge {
@@ -36,6 +41,8 @@ class GpuBackend final : public Backend {
   Result<void> reserve(const PassMemory& memory) override;
   void release() override;
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
+  Result<void> run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
+                           const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
   Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override;
 
@@ -55,6 +62,8 @@ class GpuBackend final : public Backend {
   Result<void> allocate(const PassMemory& memory);
   Result<void> copy_to_host(std::span<std::byte> out, const void* from);
   Result<const double*> rope_table(const RopeSpec& rope);
+  Result<gpu::BatchView> begin_pass(const Batch& batch);
+  Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
 
   std::unique_ptr<gpu::Device> device_;
   std::string name_;
@@ -72,7 +81,10 @@ class GpuBackend final : public Backend {
   uint32_t kv_width_ = 0;
   uint32_t max_outputs_ = 0;
   uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
+  uint32_t max_positions_ = 0;           // of a sequence
   gpu::BatchUpload batch_;
+  gpu::ExpertTables expert_tables_;
+  gpu::Recordings recordings_;
   gpu::Stream stream_;
 };
 

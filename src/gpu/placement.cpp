@@ -1,5 +1,8 @@
 #include "gpu/placement.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/check.h"
 #include "gpu/kernels/repack.h"
 
@@ -94,9 +97,11 @@ Result<void> GpuPlacement::put_on_stream(const Loader& self, uint64_t address, c
                                          uint64_t first_row, std::span<const std::byte> rows) {
   const Loader::Buffer& buffer = self.buffers[self.now];
   CHECK(rows.data() >= buffer.staging && rows.data() + rows.size() <= buffer.staging + kStagingBytes);
-  {
-    const std::lock_guard lock(mutex_);
-    if (finished_.contains(address)) TRY(self.stream.wait(read_));
+  if (was_finished(address, packed_bytes(shape))) {
+    TRY(self.stream.wait(read_));
+    for (const auto& loader : loaders_) {  // what landed there last may still be on its way
+      for (const Loader::Buffer& last : loader->buffers) TRY(self.stream.wait(last.consumed));
+    }
   }
   const gpu::PlaneTable table = gpu::plane_table(shape.dtype);
   if (table.n_planes == 1) {
@@ -121,9 +126,23 @@ Result<void> GpuPlacement::put_on_stream(const Loader& self, uint64_t address, c
   return {};
 }
 
-Result<void> GpuPlacement::finish(uint64_t address, const WeightShape&, size_t) {
+bool GpuPlacement::was_finished(uint64_t address, uint64_t n_bytes) {
   const std::lock_guard lock(mutex_);
-  finished_.insert(address);
+  const auto after = finished_.lower_bound(address + n_bytes);
+  return after != finished_.begin() && std::prev(after)->second > address;
+}
+
+Result<void> GpuPlacement::finish(uint64_t address, const WeightShape& shape, size_t) {
+  const std::lock_guard lock(mutex_);
+  uint64_t begin = address, end = address + packed_bytes(shape);
+  auto at = finished_.upper_bound(end);
+  while (at != finished_.begin() && std::prev(at)->second >= begin) {
+    at = std::prev(at);
+    begin = std::min(begin, at->first);
+    end = std::max(end, at->second);
+    at = finished_.erase(at);
+  }
+  finished_.emplace(begin, end);
   return {};
 }
 

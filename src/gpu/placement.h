@@ -13,9 +13,9 @@
 // Threads: as weights/placement.h says.
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_set>
 #include <vector>
 
 #include "gpu/device.h"
@@ -65,6 +65,7 @@ class GpuPlacement final : public Placement {
     int now = 0;  // the buffer that staging() gave last
   };
 
+  bool was_finished(uint64_t address, uint64_t n_bytes);
   Result<void> put_on_stream(const Loader& self, uint64_t address, const WeightShape& shape, uint64_t first_row,
                              std::span<const std::byte> rows);
 
@@ -78,7 +79,9 @@ class GpuPlacement final : public Placement {
   std::atomic<uint64_t> n_landed_{0};  // pieces
   uint64_t n_visible_ = 0;             // of them, to the compute stream
   std::mutex mutex_;
-  std::unordered_set<uint64_t> finished_;  // addresses that a pass may have read
+  // Ranges of the arena that held a weight before, begin to end, apart from each other: a pass may be reading it, and
+  // what lands there now may belong to another weight.
+  std::map<uint64_t, uint64_t> finished_;
 };
 
 }  // namespace rocmforge

@@ -14,6 +14,7 @@
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
 #include "gpu/rope_turns.h"
+#include "gpu/supported.h"
 
 namespace rocmforge {
 
@@ -24,9 +25,17 @@ using gpu::ProductKind;
 
 static_assert(gpu::kPagePositions == kPageTokens);
 
+Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
+  for (const Step& step : steps) {
+    TRY(gpu::check_supported(step, weights_));
+    TRY(std::visit(*this, step));
+  }
+  return {};
+}
+
 GpuBackend::Runner::Weight GpuBackend::Runner::weight(WeightId id) const {
   const LazyTensor& tensor = weights_.tensor(id);
-  return {tensor.shape, self_.placement_.planes(tensor.address, tensor.shape)};
+  return {tensor.shape, self_.placement_.planes(weights_.address(id), tensor.shape)};
 }
 
 Result<const float*> GpuBackend::Runner::vector_of(std::optional<WeightId> id, uint32_t which) const {
@@ -287,11 +296,30 @@ Result<void> GpuBackend::Runner::operator()(const Route& step) const {
   return launch(FixedKernel::route, gpu::route_grid(n_rows(step.out)), gpu::kRouteThreads, args);
 }
 
+// Experts that stay lie one after the other. Those that move are told by a table, from the arena's beginning; the
+// entries of those that are absent are never read.
+Result<void> GpuBackend::Runner::find_experts(gpu::MatvecArgs& args, const ExpertStack& stack) const {
+  const WeightShape& shape = weights_.tensor(stack.first).shape;
+  if (!weights_.experts_move()) {
+    args.w = self_.placement_.planes(weights_.address(stack.first), shape);
+    args.expert_stride = stack.n > 1 ? weights_.address(stack[1]) - weights_.address(stack.first) : 0;
+    return {};
+  }
+  args.w = self_.placement_.planes(0, shape);
+  std::vector<uint64_t> at(stack.n);
+  for (uint32_t i = 0; i < stack.n; i++) {
+    at[i] = weights_.find_address(stack[i]).value_or(0);
+  }
+  args.expert_at = TRY(self_.expert_tables_.put(at, self_.stream_));
+  return {};
+}
+
 // Input rows are the batch's, shared by the experts of a row, or (sum) one for each pair.
-Result<void> GpuBackend::Runner::multiply_experts(float* out, const Weight& w, std::optional<WeightId> bias,
+Result<void> GpuBackend::Runner::multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias,
                                                   const Input& input, SlotId routing, uint32_t n_used, bool sum) const {
+  const WeightShape& shape = weights_.tensor(stack.first).shape;
   gpu::MatvecArgs args{};
-  args.w = w.planes;
+  TRY(find_experts(args, stack));
   args.out = out;
   if (bias) args.bias = reinterpret_cast<const float*>(weight(*bias).planes.at[0]);  // f32: check_supported
   args.x = input.x;
@@ -301,38 +329,38 @@ Result<void> GpuBackend::Runner::multiply_experts(float* out, const Weight& w, s
   args.pairs_per_input = sum ? 1 : n_used;
   args.n_summed = sum ? n_used : 1;
   args.weighed = sum ? 1 : 0;
-  args.n_out = static_cast<uint32_t>(w.shape.n_rows);
+  args.n_out = static_cast<uint32_t>(shape.n_rows);
   args.n_rows = n_rows(routing) * (sum ? 1 : n_used);
   args.width = input.width;
   constexpr uint32_t kMaxGridRows = 65535;
   if (args.n_rows > kMaxGridRows) {
     return Error{ErrorCode::limit_exceeded, fmt::format("gpu: {} pairs of rows and experts in a batch", args.n_rows)};
   }
-  return launch(FormatKernel::matvec_1, w.shape.dtype,
+  return launch(FormatKernel::matvec_1, shape.dtype,
                 gpu::matvec_grid(args.n_out, args.n_rows, 1, self_.device_->wave()), gpu::kMatvecThreads, args);
 }
 
 Result<void> GpuBackend::Runner::operator()(const ExpertMatmul& step) const {
   const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
   const auto needs_quants = [&](const ExpertMatmul::Part& part) {
-    return product_kind(weight(part.weight).shape.dtype) == ProductKind::integer;
+    return product_kind(weights_.tensor(part.weight.first).shape.dtype) == ProductKind::integer;
   };
   if (std::ranges::any_of(step.parts, needs_quants)) TRY(quantize(input));
   for (const ExpertMatmul::Part& part : step.parts) {
-    const Weight w = weight(part.weight);
-    CHECK(w.shape.row_elements == input.width && w.shape.n_rows * step.n_used == slot(part.out).width);
-    TRY(multiply_experts(slot(part.out).data, w, part.bias, input, step.routing, step.n_used, false));
+    const WeightShape& shape = weights_.tensor(part.weight.first).shape;
+    CHECK(shape.row_elements == input.width && shape.n_rows * step.n_used == slot(part.out).width);
+    TRY(multiply_experts(slot(part.out).data, part.weight, part.bias, input, step.routing, step.n_used, false));
   }
   return {};
 }
 
 Result<void> GpuBackend::Runner::operator()(const ExpertCombine& step) const {
-  const Weight w = weight(step.weight);
-  const auto width = static_cast<uint32_t>(w.shape.row_elements);
-  CHECK(slot(step.in).width == step.n_used * width && slot(step.out).width == w.shape.n_rows);
+  const WeightShape& shape = weights_.tensor(step.weight.first).shape;
+  const auto width = static_cast<uint32_t>(shape.row_elements);
+  CHECK(slot(step.in).width == step.n_used * width && slot(step.out).width == shape.n_rows);
   const Input input{slot(step.in).data, n_rows(step.in) * step.n_used, width};
-  if (product_kind(w.shape.dtype) == ProductKind::integer) TRY(quantize(input));
-  return multiply_experts(slot(step.out).data, w, step.bias, input, step.routing, step.n_used, true);
+  if (product_kind(shape.dtype) == ProductKind::integer) TRY(quantize(input));
+  return multiply_experts(slot(step.out).data, step.weight, step.bias, input, step.routing, step.n_used, true);
 }
 
 Result<void> GpuBackend::Runner::operator()(const TakeRows& step) const {

@@ -3,14 +3,19 @@
 
 #include "gpu/backend.h"
 #include "gpu/kernels/batch_view.h"
+#include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
 
 namespace rocmforge {
 
 class GpuBackend::Runner {
  public:
+  // `longest`: positions that no sequence of the batch exceeds.
   Runner(GpuBackend& backend, const gpu::BatchView& batch, uint32_t longest, const WeightStore& weights)
       : self_(backend), batch_(batch), longest_(longest), weights_(weights) {}
+
+  // unsupported: a step that the kernels do not compute.
+  Result<void> run(std::span<const Step> steps) const;
 
   Result<void> operator()(const Embed& step) const;
   Result<void> operator()(const Norm& step) const;
@@ -69,7 +74,8 @@ class GpuBackend::Runner {
   Result<void> multiply_on_hopper(float* out, const Weight& weight, const float* bias, const Input& input,
                                   std::optional<Tiles>& tiles) const;
   Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
-  Result<void> multiply_experts(float* out, const Weight& weight, std::optional<WeightId> bias, const Input& input,
+  Result<void> find_experts(gpu::MatvecArgs& args, const ExpertStack& stack) const;
+  Result<void> multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias, const Input& input,
                                 SlotId routing, uint32_t n_used, bool sum) const;
 
   GpuBackend& self_;

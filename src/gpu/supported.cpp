@@ -66,10 +66,10 @@ struct Missing {
   }
   Name operator()(const ExpertMatmul& s) const {
     Name name;
-    for (const auto& part : s.parts) name = first_of({name, weight(part.weight), expert_bias(part.bias)});
+    for (const auto& part : s.parts) name = first_of({name, weight(part.weight.first), expert_bias(part.bias)});
     return name;
   }
-  Name operator()(const ExpertCombine& s) const { return first_of({weight(s.weight), expert_bias(s.bias)}); }
+  Name operator()(const ExpertCombine& s) const { return first_of({weight(s.weight.first), expert_bias(s.bias)}); }
   Name operator()(const TakeRows&) const { return {}; }
 };
 

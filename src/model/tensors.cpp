@@ -34,7 +34,8 @@ class Binder {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (!tensor) return std::nullopt;
     check(*tensor, dims);
-    return TensorRef{tensor, tensor->dims[0], tensor->dims[1], tensor->dims[2] * tensor->dims[3], 0, {}};
+    return TensorRef{tensor, tensor->dims[0], tensor->dims[1], tensor->dims[2] * tensor->dims[3], 0,
+                     {},     dims.size() == 3};
   }
 
   void fail(ErrorCode code, std::string message) {

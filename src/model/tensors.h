@@ -19,6 +19,7 @@ struct TensorRef {
   uint64_t n_matrices = 1;
   uint64_t skip_bytes = 0;
   std::string_view part;  // empty: the whole tensor
+  bool is_stack = false;  // a matrix for each expert, n_matrices of them
 };
 
 // The weights of one layer. Handle is a TensorRef as read from a file, and a lazy handle in a plan. Which of the

@@ -46,6 +46,16 @@ class Backend {
   // REQUIRES: reserved for at least this batch.
   virtual Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) = 0;
 
+  // A whole pass at once, over weights that are settled (WeightStore::is_settled): the steps of all stages. The same
+  // lists come again with every such pass of a plan, so a backend may record the work once and replay it.
+  virtual Result<void> run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
+                                   const WeightStore& weights) {
+    for (const auto steps : stages) {
+      if (auto done = run(steps, batch, weights); !done.ok()) return done;
+    }
+    return {};
+  }
+
   // The rows of a slot as f32, row after row; waits for the steps before it. REQUIRES: out.size() = rows x width
   virtual Result<void> read(std::span<float> out, SlotId slot) = 0;
 

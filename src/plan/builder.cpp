@@ -12,15 +12,21 @@
 namespace rocmforge {
 namespace {
 
-// Gives every tensor, or part of one, a WeightId in the order of first use; a tied tensor gets one.
+// Gives every tensor, or part of one, a WeightId in the order of first use; a tied tensor gets one. The matrices of a
+// stack are weights of their own: the handle is the first one's.
 class Handles {
  public:
   WeightId add(const TensorRef& ref, uint32_t stage) {
     const auto [at, is_new] =
         ids_.emplace(std::pair(ref.tensor, ref.skip_bytes), WeightId(static_cast<uint32_t>(requests_.size())));
-    if (is_new) {
-      const WeightShape shape{ref.tensor->dtype, ref.row_elements, ref.n_rows, ref.n_matrices};
+    if (!is_new) return at->second;
+    const WeightShape shape{ref.tensor->dtype, ref.row_elements, ref.n_rows};
+    if (!ref.is_stack) {
       requests_.push_back({ref.tensor, shape, stage, ref.skip_bytes, ref.part});
+      return at->second;
+    }
+    for (uint32_t i = 0; i < ref.n_matrices; i++) {
+      requests_.push_back({ref.tensor, shape, stage, i * shape.file_bytes(), {}, i});
     }
     return at->second;
   }
@@ -51,7 +57,7 @@ LayerPlan layer_handles(Handles& handles, const LayerWeights<TensorRef>& tensors
   return plan;
 }
 
-// Every weight a step names.
+// Every weight a step names, but for experts.
 void collect_weights(const Step& step, std::vector<WeightId>& out) {
   const auto add = [&](std::optional<WeightId> id) {
     if (id && std::find(out.begin(), out.end(), *id) == out.end()) out.push_back(*id);
@@ -65,9 +71,9 @@ void collect_weights(const Step& step, std::vector<WeightId>& out) {
     }
     void operator()(const Rope& s) const { put(s.factors); }
     void operator()(const ExpertMatmul& s) const {
-      for (const auto& part : s.parts) put(part.weight), put(part.bias);
+      for (const auto& part : s.parts) put(part.bias);
     }
-    void operator()(const ExpertCombine& s) const { put(s.weight), put(s.bias); }
+    void operator()(const ExpertCombine& s) const { put(s.bias); }
     void operator()(const StoreKv&) const {}
     void operator()(const Attend& s) const { put(s.sinks); }
     void operator()(const Activate&) const {}
@@ -151,13 +157,14 @@ class PlanBuilder {
     const ExpertSpec& e = spec_.experts;
     emit(Matmul{in, {{*w.router, w.router_bias, scores_}}});
     emit(Route{e.n_experts, e.n_used, e.normalise_weights, scores_, routing_, e.gating, e.scale, w.router_choice_bias});
+    const ExpertStack gate{*w.experts_gate, e.n_experts}, up{*w.experts_up, e.n_experts};
+    const ExpertStack down{*w.experts_down, e.n_experts};
+    Stage& stage = plan_.stages_.back();
+    stage.experts = {stage.steps.size(), routing_, e.n_used, {gate, up, down}, {}};
     emit(ExpertMatmul{
-        e.n_used,
-        in,
-        routing_,
-        {{*w.experts_gate, expert_gate_, w.experts_gate_bias}, {*w.experts_up, expert_up_, w.experts_up_bias}}});
+        e.n_used, in, routing_, {{gate, expert_gate_, w.experts_gate_bias}, {up, expert_up_, w.experts_up_bias}}});
     emit(Activate{spec_.activation, expert_gate_, expert_up_, expert_gate_});
-    emit(ExpertCombine{e.n_used, expert_gate_, routing_, delta_, *w.experts_down, w.experts_down_bias});
+    emit(ExpertCombine{e.n_used, expert_gate_, routing_, delta_, down, w.experts_down_bias});
     if (!w.shared_gate) return;
     emit(Matmul{in, {{*w.shared_gate, std::nullopt, shared_gate_}, {*w.shared_up, std::nullopt, shared_up_}}});
     emit(Activate{spec_.activation, shared_gate_, shared_up_, shared_gate_});
@@ -230,11 +237,20 @@ class PlanBuilder {
 namespace {
 
 Error over_budget(uint64_t budget_bytes, const MemoryBill& bill, std::string_view fact) {
-  return {ErrorCode::out_of_memory,
-          fmt::format("plan: a memory budget of {}, of which keys and values take {}, workspace {} and staging {}: {}; "
-                      "raise the budget or shorten the context",
-                      format_bytes(budget_bytes), format_bytes(bill.kv_bytes), format_bytes(bill.workspace_bytes),
-                      format_bytes(bill.staging_bytes), fact)};
+  return {
+      ErrorCode::out_of_memory,
+      fmt::format("plan: a memory budget of {}, of which the program takes {}, keys and values {}, workspace {} and "
+                  "staging {}: {}; raise the budget or shorten the context",
+                  format_bytes(budget_bytes), format_bytes(bill.held_bytes), format_bytes(bill.kv_bytes),
+                  format_bytes(bill.workspace_bytes), format_bytes(bill.staging_bytes), fact)};
+}
+
+void put_in_file_order(StageExperts& experts, const WeightStore& weights) {
+  for (const ExpertStack& stack : experts.stacks) {
+    for (uint32_t i = 0; i < stack.n; i++) experts.in_file_order.push_back(stack[i]);
+  }
+  std::ranges::sort(experts.in_file_order, {},
+                    [&](WeightId id) { return std::pair(weights.tensor(id).shard, weights.tensor(id).file_offset); });
 }
 
 // What the budget leaves after a pass is the weights'.
@@ -287,12 +303,15 @@ Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend
 
   plan->backend_ = &backend;
   plan->n_loaders_ = options.weights.n_loaders_or_default();
+  plan->budget_bytes_ = options.budget_bytes;
+  plan->held_bytes_ = options.budget_bytes ? options.held_bytes : 0;
   PlanBuilder(*plan).build();
   plan->weights_ = TRY(make_store(*plan, file, handles.take(), options));
   plan->file_ = std::move(file);
-  plan->budget_bytes_ = options.budget_bytes;
   for (uint32_t i = 0; i < plan->stages_.size(); i++) {
+    plan->steps_.push_back(plan->stages_[i].steps);
     if (plan->weights_->is_streamed(i)) plan->streamed_stages_.push_back(i);
+    if (plan->stages_[i].experts) put_in_file_order(*plan->stages_[i].experts, *plan->weights_);
   }
   return plan;
 }
@@ -305,6 +324,7 @@ MemoryBill ExecutionPlan::memory_bill(const PassMemory& memory) const {
   MemoryBill bill;
   if (weights_) bill.weight_bytes = weights_->arena_bytes();
   bill.staging_bytes = backend_->placement().overhead_bytes(n_loaders_);
+  bill.held_bytes = held_bytes_;
   PassMemory without_pages = memory;
   without_pages.n_pages = 0;
   bill.workspace_bytes = backend_->pass_bytes(without_pages);

@@ -28,11 +28,21 @@ namespace rocmforge {
 
 using LayerPlan = LayerWeights<WeightId>;
 
+// The experts of a stage: which of them its rows need is known when they have been routed.
+struct StageExperts {
+  size_t n_steps_before = 0;  // up to and including the Route
+  SlotId routing;
+  uint32_t n_used = 0;
+  std::vector<ExpertStack> stacks;
+  std::vector<WeightId> in_file_order;
+};
+
 // Steps that need the same weights and run together: the embedding, one layer, the output.
 struct Stage {
   std::string name;
   std::vector<Step> steps;
-  std::vector<WeightId> weights;  // each once
+  std::vector<WeightId> weights;  // each once; without experts
+  std::optional<StageExperts> experts = {};
 };
 
 inline constexpr uint32_t kDefaultContext = 8192;
@@ -46,10 +56,12 @@ struct PassSize {
 };
 
 struct PlanOptions {
-  WeightStore::Options weights;  // without a budget: that follows from the one below
+  WeightStore::Options weights;  // its budget, the arena's, follows from the one below where there is one
   uint32_t n_context = 0;  // positions a sequence may have; 0: what the model was trained for, at most kDefaultContext
-  // What weights, their staging buffers and passes of this size may take together; none: everything stays resident.
+  // What weights, their staging buffers and passes of this size may take together with what the process holds already;
+  // none: everything stays resident.
   std::optional<uint64_t> budget_bytes = {};
+  uint64_t held_bytes = 0;
   PassSize pass = {};
 };
 
@@ -59,7 +71,8 @@ struct MemoryBill {
   uint64_t kv_bytes = 0;
   uint64_t workspace_bytes = 0;
   uint64_t staging_bytes = 0;
-  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes + staging_bytes; }
+  uint64_t held_bytes = 0;  // of the same memory, by the process before; 0 without a budget
+  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes + staging_bytes + held_bytes; }
 };
 
 class ExecutionPlan {
@@ -78,6 +91,8 @@ class ExecutionPlan {
   std::span<const Stage> stages() const { return stages_; }
   SlotId logits() const { return logits_; }  // one row per output row, n_vocab wide
   SlotId hidden() const { return hidden_; }  // the same rows after the last norm
+  // The steps of every stage.
+  std::span<const std::span<const Step>> steps() const { return steps_; }
   // The stages that are read in every pass, in their order; none without a budget, or with enough.
   std::span<const uint32_t> streamed_stages() const { return streamed_stages_; }
 
@@ -105,13 +120,15 @@ class ExecutionPlan {
   std::vector<Slot> slots_;
   std::vector<Stage> stages_;
   SlotId logits_, hidden_;
+  std::vector<std::span<const Step>> steps_;
   std::vector<uint32_t> streamed_stages_;
   size_t n_loaders_ = 0;
   std::optional<uint64_t> budget_bytes_;
+  uint64_t held_bytes_ = 0;
 };
 
 struct ForwardOptions {
-  uint32_t prefetch_window = 3;                     // stages asked for ahead of the one that computes
+  uint32_t prefetch_window = 3;                     // stages asked for ahead of the one that computes, but for experts
   std::function<void(uint32_t stage)> after_stage;  // called when a stage's steps are done, before its leases end
 };
 

@@ -6,6 +6,27 @@
 namespace rocmforge {
 namespace {
 
+// A batch of this many rows uses most experts of a layer: they are read in the order of the file, without asking which.
+constexpr uint32_t kManyRows = 64;
+
+uint32_t n_routed_rows(const ExecutionPlan& plan, const StageExperts& experts, const Batch& batch) {
+  switch (plan.slots()[experts.routing.value].rows) {
+    case SlotRows::batch:
+      return batch.n_rows();
+    case SlotRows::outputs:
+      return batch.n_outputs();
+  }
+  RF_UNREACHABLE("a SlotRows outside its enum");
+}
+
+// All experts of a stage, when the batch is likely to use them.
+std::span<const WeightId> experts_for_many(const ExecutionPlan& plan, size_t stage, const Batch& batch) {
+  if (stage >= plan.stages().size()) return {};
+  const auto& experts = plan.stages()[stage].experts;
+  if (!experts || n_routed_rows(plan, *experts, batch) < kManyRows) return {};
+  return experts->in_file_order;
+}
+
 // The order in which a pass asks for weights. Stages that stay are asked for some way ahead of the one that computes.
 // Streamed ones take turns in two berths: the first two are asked for like the others, each further one when the stage
 // whose place it takes has run, around the end of this pass into the next. So the readers have work all the time.
@@ -13,10 +34,12 @@ class Ahead {
  public:
   explicit Ahead(const ExecutionPlan& plan) : plan_(plan) {}
 
-  // Stages up to and including `last`.
-  void ask_to(size_t last) {
+  // Stages up to and including `last`. Experts that move are asked for by the stage before theirs.
+  void ask_to(size_t last, const Batch& batch) {
+    WeightStore& weights = plan_.weights();
     for (; n_asked_ < plan_.stages().size() && n_asked_ <= last; n_asked_++) {
-      if (turn(n_asked_).value_or(0) < kStageBerths) plan_.weights().prefetch(plan_.stages()[n_asked_].weights);
+      if (turn(n_asked_).value_or(0) < kStageBerths) weights.prefetch(plan_.stages()[n_asked_].weights);
+      if (!weights.experts_move()) weights.prefetch(experts_for_many(plan_, n_asked_, batch));
     }
   }
 
@@ -41,16 +64,76 @@ class Ahead {
   size_t n_asked_ = 0;
 };
 
+// The weights of the experts that the rows of the batch were routed to.
+Result<std::vector<WeightId>> routed_experts(const ExecutionPlan& plan, const StageExperts& experts,
+                                             const Batch& batch) {
+  std::vector<float> routing(size_t{n_routed_rows(plan, experts, batch)} * 2 * experts.n_used);
+  TRY(plan.backend().read(routing, experts.routing));
+  std::vector<uint32_t> used;
+  for (size_t i = 0; i < routing.size(); i += 2) used.push_back(static_cast<uint32_t>(routing[i]));
+  std::ranges::sort(used);
+  used.erase(std::ranges::unique(used).begin(), used.end());
+  std::vector<WeightId> ids;
+  for (const ExpertStack& stack : experts.stacks) {
+    for (const uint32_t expert : used) {
+      CHECK(expert < stack.n);
+      ids.push_back(stack[expert]);
+    }
+  }
+  return ids;
+}
+
+// Experts that are not all there are loaded when it is known which are needed.
+Result<void> run_stage(const ExecutionPlan& plan, uint32_t i, const Batch& batch) {
+  const Stage& stage = plan.stages()[i];
+  WeightStore& weights = plan.weights();
+  Backend& backend = plan.backend();
+  std::optional<WeightStore::Lease> all_experts;
+  if (stage.experts) all_experts = weights.try_get_experts(i);
+  if (!stage.experts || all_experts) return backend.run(stage.steps, batch, weights);
+
+  const auto [before, after] = std::pair(std::span(stage.steps).first(stage.experts->n_steps_before),
+                                         std::span(stage.steps).subspan(stage.experts->n_steps_before));
+  TRY(backend.run(before, batch, weights));
+  const auto many = experts_for_many(plan, i, batch);
+  const auto experts =
+      TRY(many.empty() ? weights.get_all(TRY(routed_experts(plan, *stage.experts, batch))) : weights.get_all(many));
+  if (weights.experts_move()) weights.prefetch(experts_for_many(plan, i + 1, batch));
+  return backend.run(after, batch, weights);
+}
+
+// Leases on all weights of the plan, when they are settled: nothing is left to ask for or to wait for.
+std::optional<std::vector<WeightStore::Lease>> hold_settled(const ExecutionPlan& plan) {
+  WeightStore& weights = plan.weights();
+  if (!weights.is_settled()) return std::nullopt;
+  std::vector<WeightStore::Lease> held;
+  for (uint32_t i = 0; i < plan.stages().size(); i++) {
+    for (const WeightId id : plan.stages()[i].weights) {
+      auto lease = weights.try_get(id);
+      if (!lease) return std::nullopt;
+      held.push_back(*std::move(lease));
+    }
+    if (!plan.stages()[i].experts) continue;
+    auto experts = weights.try_get_experts(i);
+    if (!experts) return std::nullopt;
+    held.push_back(*std::move(experts));
+  }
+  return held;
+}
+
 }  // namespace
 
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options) {
+  if (!options.after_stage) {
+    if (const auto held = hold_settled(plan)) return plan.backend().run_settled(plan.steps(), batch, plan.weights());
+  }
   Ahead ahead(plan);
-  for (size_t i = 0; i < plan.stages().size(); i++) {
-    ahead.ask_to(i + options.prefetch_window);
+  for (uint32_t i = 0; i < plan.stages().size(); i++) {
+    ahead.ask_to(size_t{i} + options.prefetch_window, batch);
     {
       const auto leases = TRY(plan.weights().get_all(plan.stages()[i].weights));
-      TRY(plan.backend().run(plan.stages()[i].steps, batch, plan.weights()));
-      if (options.after_stage) options.after_stage(static_cast<uint32_t>(i));
+      TRY(run_stage(plan, i, batch));
+      if (options.after_stage) options.after_stage(i);
     }
     ahead.after(i);
   }
@@ -58,7 +141,7 @@ Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const Forwar
 }
 
 void prefetch(const ExecutionPlan& plan) {
-  Ahead(plan).ask_to(plan.stages().size());
+  Ahead(plan).ask_to(plan.stages().size(), {});
 }
 
 }  // namespace rocmforge

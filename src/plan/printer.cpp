@@ -47,9 +47,12 @@ struct StepPrinter {
   std::string_view slot(SlotId id) const { return plan.slots()[id.value].name; }
   std::string weight(WeightId id) const {
     const LazyTensor& t = plan.weights().tensor(id);
-    const std::string matrices = t.shape.n_matrices > 1 ? fmt::format(" x {}", t.shape.n_matrices) : "";
-    return fmt::format("{} [{} x {}{} {}]", t.name, t.shape.row_elements, t.shape.n_rows, matrices,
-                       dtype_info(t.shape.dtype).name);
+    return fmt::format("{} [{} x {} {}]", t.name, t.shape.row_elements, t.shape.n_rows, dtype_info(t.shape.dtype).name);
+  }
+  std::string weight(const ExpertStack& stack) const {
+    const LazyTensor& t = plan.weights().tensor(stack.first);
+    return fmt::format("{} [{} x {} x {} {}]", t.name.substr(0, t.name.rfind('/')), t.shape.row_elements,
+                       t.shape.n_rows, stack.n, dtype_info(t.shape.dtype).name);
   }
   std::string bias(std::optional<WeightId> id) const { return id ? " + " + weight(*id) : ""; }
   static std::string times(float scale) { return scale == 1 ? "" : fmt::format("{} * ", scale); }

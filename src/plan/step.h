@@ -113,10 +113,17 @@ struct Route {
   std::optional<WeightId> bias = {};
 };
 
+// The same matrix of every expert: n consecutive weights, of which those that rows are routed to are there.
+struct ExpertStack {
+  WeightId first;
+  uint32_t n = 0;
+  WeightId operator[](uint32_t expert) const { return WeightId(first.value + expert); }
+};
+
 // out_i[r] = for each used expert j of row r: weight_i[expert] * in[r], concatenated (n_used x rows of the weight)
 struct ExpertMatmul {
   struct Part {
-    WeightId weight;
+    ExpertStack weight;
     SlotId out;
     std::optional<WeightId> bias = {};  // a row per expert
   };
@@ -129,7 +136,7 @@ struct ExpertMatmul {
 struct ExpertCombine {
   uint32_t n_used = 0;
   SlotId in, routing, out;
-  WeightId weight;
+  ExpertStack weight;
   std::optional<WeightId> bias = {};  // a row per expert
 };
 

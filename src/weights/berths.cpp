@@ -8,10 +8,10 @@ Berths::Berths(const WeightTable& table) : table_(table), units_(table.units().s
   for (const WeightTable::Pool& pool : table.pools()) pools_.emplace_back(pool.n_berths);
 }
 
-uint64_t Berths::address(UnitId unit) const {
+std::optional<uint64_t> Berths::address(UnitId unit) const {
   const WeightTable::Pool& pool = table_.pools()[table_.unit(unit).pool];
   const uint32_t berth = units_[unit.value].berth;
-  CHECK(berth < pool.n_berths);
+  if (berth == kNone) return std::nullopt;
   return pool.address + berth * pool.berth_bytes;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Who is where: the units of a table and the berths they take turns in.
 //
-// Threads: address, used and done from anywhere, address only while something keeps the unit where it is (a lease, a
-// load); the rest under the loader's mutex.
+// Threads: address, used and done from anywhere (an address lasts while a lease or a load keeps the unit where it is);
+// the rest under the loader's mutex.
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ class Berths {
  public:
   explicit Berths(const WeightTable& table);
 
-  uint64_t address(UnitId unit) const;  // of its berth. REQUIRES: it has one
+  std::optional<uint64_t> address(UnitId unit) const;  // of its berth, if it has one
 
   // Units leave in the order of their last use, those that are done first.
   void used(UnitId unit) { units_[unit.value].last_use = ++now_; }

@@ -61,9 +61,11 @@ Error Loader::named(Error error, WeightId id) const {
   return std::move(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
 }
 
-uint64_t Loader::address(WeightId id) const {
+std::optional<uint64_t> Loader::address(WeightId id) const {
   const LazyTensor& weight = table_.tensor(id);
-  return weight.unit ? berths_.address(*weight.unit) + weight.address : weight.address;
+  if (!weight.unit) return weight.address;
+  const auto berth = berths_.address(*weight.unit);
+  return berth ? std::optional(*berth + weight.address) : std::nullopt;
 }
 
 bool Loader::try_lease(WeightId id) {
@@ -303,7 +305,7 @@ Result<void> Loader::load_piece(const Piece& piece, size_t loader) {
   const auto staging = TRY(placement_.staging(loader));
   const auto rows =
       TRY(read_piece(file, weight.file_offset + piece.first_row * row_bytes, piece.n_rows * row_bytes, staging));
-  return placement_.land(address(piece.id), weight.shape, piece.first_row, rows, loader);
+  return placement_.land(*address(piece.id), weight.shape, piece.first_row, rows, loader);
 }
 
 // The second look at the file makes sure that no byte was read after it changed.
@@ -311,7 +313,7 @@ Result<void> Loader::finish_weight(WeightId id, size_t loader) {
   const LazyTensor& weight = table_.tensor(id);
   TRY(check_unchanged(file_.file(weight.shard)));
   const std::lock_guard guard(finish_mutex_);
-  return placement_.finish(address(id), weight.shape, loader);
+  return placement_.finish(*address(id), weight.shape, loader);
 }
 
 void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size_t loader) {

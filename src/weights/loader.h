@@ -46,8 +46,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   const WeightWord& word(WeightId id) const { return words_[id.value].word; }
-  // Where it lies in the arena. REQUIRES: a lease on it, or it does not move
-  uint64_t address(WeightId id) const;
+  // Where it lies in the arena, if it has a place: it stays there while somebody holds or loads it.
+  std::optional<uint64_t> address(WeightId id) const;
 
   bool is_stage_resident(uint32_t stage) const;
   bool all_resident() const { return n_resident_ == table_.size(); }

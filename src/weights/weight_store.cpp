@@ -96,6 +96,12 @@ uint64_t WeightStore::arena_bytes() const {
 }
 
 uint64_t WeightStore::address(WeightId id) const {
+  const auto address = find_address(id);
+  CHECK(address.has_value());
+  return *address;
+}
+
+std::optional<uint64_t> WeightStore::find_address(WeightId id) const {
   return state_->loader.address(id);
 }
 
@@ -125,6 +131,11 @@ Result<WeightStore::Lease> WeightStore::get(WeightId id) {
   return Lease(this, id);
 }
 
+std::optional<WeightStore::Lease> WeightStore::try_get(WeightId id) {
+  if (!state_->loader.try_lease(id)) return std::nullopt;
+  return Lease(this, id);
+}
+
 Result<std::vector<WeightStore::Lease>> WeightStore::get_all(std::span<const WeightId> ids) {
   TRY(state_->loader.lease(ids));
   std::vector<Lease> leases;
@@ -143,9 +154,7 @@ void WeightStore::give_back(std::span<const WeightId> ids) {
 
 std::optional<WeightStore::Lease> WeightStore::try_get_experts(uint32_t stage) {
   CHECK(stage < n_stages());
-  const WeightId experts = state_->loader.all_experts(stage);
-  if (!state_->loader.try_lease(experts)) return std::nullopt;
-  return Lease(this, experts);
+  return try_get(state_->loader.all_experts(stage));
 }
 
 Result<void> WeightStore::preload_layers(uint32_t first_layer, uint32_t n_layers) {

@@ -82,6 +82,8 @@ class WeightStore {
 
   // Where a weight lies in the arena. REQUIRES: it is leased, or does not move
   uint64_t address(WeightId id) const;
+  // The same for any weight, if it has a place; of one that is not leased it may change at any time.
+  std::optional<uint64_t> find_address(WeightId id) const;
   // Of the stage's weights all but the experts are read anew for each pass.
   bool is_streamed(uint32_t stage) const;
   uint64_t streamed_bytes() const;  // of the file, by each pass
@@ -91,7 +93,9 @@ class WeightStore {
 
   // Blocks until resident. Errors, named by tensor: out_of_memory, file_*, and cancelled when it meets a clear().
   Result<Lease> get(WeightId id);
-  // The same for all of them; the loads run side by side. On error no lease is kept.
+  // If it is resident; never blocks.
+  std::optional<Lease> try_get(WeightId id);
+  // get for all of them; the loads run side by side. On error no lease is kept.
   Result<std::vector<Lease>> get_all(std::span<const WeightId> ids);
   // Asks for loads in this order, after those already asked for, and returns; weights that a get waits for go first.
   // A load that fails is tried again by the next get.

@@ -17,7 +17,9 @@ const SCREENSHOTS = path.join(ROOT, "tests/web/screenshots");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
 // The policy that page.h gives to every asset.
-export const POLICY = [...readFileSync(path.join(PAGE, "page.h"), "utf8").matchAll(/^\s+"([^"]*)"/gm)].map((m) => m[1]).join("");
+export const POLICY = [...readFileSync(path.join(PAGE, "page.h"), "utf8").matchAll(/^\s+"([^"]*)"/gm)]
+  .map((m) => m[1])
+  .join("");
 
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
@@ -30,16 +32,26 @@ async function freePort() {
 // Starts `rocmforge serve` with the bundled model and waits until it is ready.
 export async function startServer({ models = [MODEL], args = [] } = {}) {
   const port = await freePort();
-  const child = spawn(BINARY, ["serve", ...models, "--port", String(port), ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(BINARY, ["serve", ...models, "--port", String(port), ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let log = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => { log += data; });
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (data) => {
+      log += data;
+    });
   const exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
-  child.once("error", (error) => { log += error; });
+  child.once("error", (error) => {
+    log += error;
+  });
   const url = `http://127.0.0.1:${port}`;
   const deadline = Date.now() + 20000;
   for (;;) {
     if (child.exitCode !== null || Date.now() > deadline) throw new Error(`the server did not start:\n${log}`);
-    const ready = await fetch(`${url}/ready`).then((response) => response.ok, () => false);
+    const ready = await fetch(`${url}/ready`).then(
+      (response) => response.ok,
+      () => false,
+    );
     if (ready) break;
     await sleep(20);
   }
@@ -70,7 +82,9 @@ export async function eventually(check, what, seconds = 10) {
 }
 
 export function browserPath() {
-  return [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser"].find((name) => name && existsSync(name));
+  return [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser"].find(
+    (name) => name && existsSync(name),
+  );
 }
 
 export async function startBrowser() {
@@ -85,14 +99,16 @@ export async function newPage(browser, { url, storage = {}, script = null, ...op
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error.stack ?? error)));
   page.on("console", (message) => {
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) page.problems.push(message.text());
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      page.problems.push(message.text());
   });
   page.on("dialog", (dialog) => {
     page.problems.push(`dialog: ${dialog.message()}`);
     dialog.dismiss();
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(url) && !request.url().startsWith("data:")) page.problems.push(`request to ${request.url()}`);
+    if (!request.url().startsWith(url) && !request.url().startsWith("data:"))
+      page.problems.push(`request to ${request.url()}`);
   });
   await page.addInitScript((entries) => {
     window.attacked = () => console.error("injected code ran");
@@ -111,13 +127,22 @@ export async function modulePage(browser) {
   const page = await context.newPage();
   await page.route("http://page.test/**", (route) => {
     const name = path.basename(new URL(route.request().url()).pathname) || "blank";
-    const body = name === "blank" ? '<!doctype html><svg></svg><div id="root"></div>' : readFileSync(path.join(PAGE, name));
-    route.fulfill({ body, contentType: TYPES[path.extname(name)] ?? "text/html", headers: { "content-security-policy": POLICY } });
+    const body =
+      name === "blank" ? '<!doctype html><svg></svg><div id="root"></div>' : readFileSync(path.join(PAGE, name));
+    route.fulfill({
+      body,
+      contentType: TYPES[path.extname(name)] ?? "text/html",
+      headers: { "content-security-policy": POLICY },
+    });
   });
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
-  page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
-  await page.addInitScript(() => { window.attacked = () => console.error("injected code ran"); });
+  page.on("console", (message) => {
+    if (message.type() === "error") page.problems.push(message.text());
+  });
+  await page.addInitScript(() => {
+    window.attacked = () => console.error("injected code ran");
+  });
   await page.goto("http://page.test/");
   return page;
 }

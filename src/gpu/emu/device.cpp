@@ -253,6 +253,8 @@ GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_thr
 }
 
 GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {
+  if (told_to_fail()) return GpuStatus::failed;
+  if (controls().refuse_capture) return failure(GpuStatus::failed, "no captures");
   const std::lock_guard lock(device->mutex);
   stream->capturing = true;
   stream->captured.clear();
@@ -260,13 +262,16 @@ GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {
 }
 
 GpuStatus end_capture(GpuDevice* device, GpuStream* stream, GpuGraph** out) {
+  const bool fails = told_to_fail();
   const std::lock_guard lock(device->mutex);
   stream->capturing = false;
+  if (fails) return GpuStatus::failed;
   *out = new GpuGraph{std::move(stream->captured)};
   return GpuStatus::ok;
 }
 
 GpuStatus launch_graph(GpuDevice* device, GpuGraph* graph, GpuStream* stream) {
+  controls().n_graph_launches++;
   return put(device, stream, {[work = graph->work] {
                for (const auto& step : work) step();
              }});

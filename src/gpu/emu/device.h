@@ -34,6 +34,8 @@ struct Controls {
   std::atomic<uint64_t> n_calls{0};                // that may fail, so far
   std::atomic<uint64_t> n_allocations{0};          // of device and pinned memory, so far
   std::atomic<uint64_t> n_launches{0};
+  std::atomic<uint64_t> n_graph_launches{0};
+  std::atomic<bool> refuse_capture{false};
   std::atomic<int64_t> held_bytes{0};  // device and pinned memory not given back
 };
 Controls& controls();

@@ -21,7 +21,7 @@ RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
     RF_UNROLL
     for (uint32_t o = 0; o < kOutputs; o++) {
       const uint64_t unit = rows.weight_row(o) * n_units + u;
-      const typename P::Raw raw = P::load(args.w, unit);
+      const typename P::Raw raw = P::load(rows.w, unit);
       RF_UNROLL
       for (uint32_t g = 0; g < P::kGroups; g++) {
         const Group group = P::group(raw, unit, g);

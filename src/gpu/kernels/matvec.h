@@ -9,8 +9,8 @@
 
 namespace rocmforge::gpu {
 
-// out[r] = w * x[r] + bias, or, with a routing, a product with experts' matrices, one after the other in w. Pairs (row,
-// expert) are numbered row after row:
+// out[r] = w * x[r] + bias, or, with a routing, a product with experts' matrices, each laid out like w and so many
+// bytes after it. Pairs (row, expert) are numbered row after row:
 //
 //   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs share an input
 //   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their shares
@@ -28,6 +28,8 @@ struct MatvecArgs {
   uint32_t n_out;
   uint32_t n_rows;
   uint32_t width;
+  uint64_t expert_stride;     // from one expert to the next, or
+  const uint64_t* expert_at;  // where each one is; null: by the stride
 };
 
 inline constexpr uint32_t kMatvecThreads = 128;

@@ -14,7 +14,7 @@ namespace rocmforge::gpu::RF_KERNELS {
 template <class Block, uint32_t kRows, uint32_t kOutputs, uint32_t kRun>
 RF_DEVICE void add_runs(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
                         const MatvecRows<kRows, kOutputs>& rows) {
-  const auto* w = reinterpret_cast<const Block*>(args.w.at[0]);
+  const auto* w = reinterpret_cast<const Block*>(rows.w.at[0]);
   for (uint32_t i = lane() * kRun; i < args.width; i += kWave * kRun) {
     RF_UNROLL
     for (uint32_t o = 0; o < kOutputs; o++) {
@@ -53,10 +53,10 @@ RF_DEVICE void decoded_matvec(const MatvecArgs& args) {
   MatvecRows<1, kMatvecOutputs1> rows(args);
   if (rows.first_out >= args.n_out) return;
   const uint32_t n_blocks = args.width / Block::kElements;
-  const auto* w = reinterpret_cast<const Block*>(args.w.at[0]);
   float sums[kMatvecOutputs1][1] = {};
   for (uint32_t n = 0; n < args.n_summed; n++) {
     rows.begin(n);
+    const auto* w = reinterpret_cast<const Block*>(rows.w.at[0]);
     const float* x = args.x + rows.input_row(0) * args.width;
     for (uint32_t b = lane(); b < n_blocks; b += kWave) {
       for (uint32_t o = 0; o < kMatvecOutputs1; o++) {

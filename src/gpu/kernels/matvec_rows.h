@@ -12,18 +12,26 @@ struct MatvecRows {
   uint32_t first_out;
   uint32_t first_row;
   // Of the pair that is being added:
-  uint64_t first_weight_row = 0;
+  Planes w;
   uint64_t first_input = 0;
   float share = 1.0f;
 
   RF_DEVICE explicit MatvecRows(const MatvecArgs& a)
-      : args(a), first_out((block_x() * (kMatvecThreads / kWave) + wave()) * kOutputs), first_row(block_y() * kRows) {}
+      : args(a),
+        first_out((block_x() * (kMatvecThreads / kWave) + wave()) * kOutputs),
+        first_row(block_y() * kRows),
+        w(a.w) {}
 
   // The n-th of the products that make the outputs, n < args.n_summed.
   RF_DEVICE void begin(uint32_t n) {
     if (args.routing == nullptr) return;
     const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
-    first_weight_row = static_cast<uint64_t>(args.routing[2 * pair]) * args.n_out;
+    const uint64_t expert = static_cast<uint64_t>(args.routing[2 * pair]);
+    const uint64_t offset = args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride;
+    RF_UNROLL
+    for (uint32_t p = 0; p < kMaxPlanes; p++) {  // as numbers: formats with fewer planes have no addresses to add to
+      w.at[p] = reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(args.w.at[p]) + offset);
+    }
     first_input = pair / args.pairs_per_input;
     if (args.weighed) share = args.routing[2 * pair + 1];
   }
@@ -31,7 +39,7 @@ struct MatvecRows {
   // Outputs and rows past the end repeat the last one and are not stored.
   RF_DEVICE uint64_t weight_row(uint32_t o) const {
     const uint32_t out = first_out + o;
-    return first_weight_row + (out < args.n_out ? out : args.n_out - 1);
+    return out < args.n_out ? out : args.n_out - 1;
   }
   RF_DEVICE uint64_t input_row(uint32_t r) const {
     if (args.routing != nullptr) return first_input;

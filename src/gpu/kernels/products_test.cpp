@@ -219,7 +219,15 @@ TEST_P(Products, OfExperts) {
   constexpr uint32_t kExperts = 4, kOut = 6;
   for (const DType dtype : {DType::q4_0, DType::f32, DType::iq2_xs}) {
     SCOPED_TRACE(dtype_info(dtype).name);
-    const TestWeight w = weight(dtype, kExperts * kOut, 256);
+    std::vector<TestWeight> experts;
+    std::vector<uint64_t> at;  // from the first one
+    for (uint32_t e = 0; e < kExperts; e++) {
+      experts.push_back(weight(dtype, kOut, 256));
+      at.push_back(reinterpret_cast<uintptr_t>(experts[e].planes.at[0]) -
+                   reinterpret_cast<uintptr_t>(experts[0].planes.at[0]));
+    }
+    const TestWeight& w = experts[0];
+    const auto on_at = put(at);
     const auto x = noise(4 * w.width);
     const std::vector<float> pairs = {3, 0.5f, 0, 0.5f, 1, 0.25f, 3, 0.75f};  // two rows, two experts each
     const auto bias = noise(kExperts * kOut);
@@ -230,16 +238,17 @@ TEST_P(Products, OfExperts) {
         QuantizeArgs{q.data(), scales.data(), on_x.data(), w.width});
     const std::string kernel = "matvec_" + suffix(dtype) + "_1";
     const char* file = dtype == DType::q4_0 ? "matvec" : "matvec_float";
-    const auto all = product(w, x, {});  // every expert for every input
+    std::vector<std::vector<float>> all;  // every expert for every input
+    for (const TestWeight& expert : experts) all.push_back(product(expert, x, {}));
     const auto of_pair = [&](size_t pair, size_t input, size_t o) {
-      const size_t at = static_cast<size_t>(pairs[2 * pair]) * kOut + o;
-      return all[input * w.n_rows + at] + bias[at];
+      const auto e = static_cast<size_t>(pairs[2 * pair]);
+      return all[e][input * kOut + o] + bias[e * kOut + o];
     };
 
     const auto apart = space(4 * kOut);
     run(file, kernel, matvec_grid(kOut, 4, 1, device_->wave()), kMatvecThreads,
         MatvecArgs{w.planes, apart.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 2, 1,
-                   0, kOut, 4, w.width});
+                   0, kOut, 4, w.width, 0, on_at.data()});
     std::vector<float> expected;
     for (size_t pair = 0; pair < 4; pair++) {
       for (size_t o = 0; o < kOut; o++) expected.push_back(of_pair(pair, pair / 2, o));
@@ -249,7 +258,7 @@ TEST_P(Products, OfExperts) {
     const auto summed = space(2 * kOut);
     run(file, kernel, matvec_grid(kOut, 2, 1, device_->wave()), kMatvecThreads,
         MatvecArgs{w.planes, summed.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 1, 2,
-                   1, kOut, 2, w.width});
+                   1, kOut, 2, w.width, 0, on_at.data()});
     expected.clear();
     for (size_t r = 0; r < 2; r++) {
       for (size_t o = 0; o < kOut; o++) {

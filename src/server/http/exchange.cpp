@@ -23,6 +23,14 @@ void Exchange::respond(ResponseHead head, std::string body) {
   add(std::move(lock));
 }
 
+void Exchange::respond_if_unanswered(ResponseHead head, std::string body) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_answered_) return;
+  }
+  respond(std::move(head), std::move(body));
+}
+
 void Exchange::start_stream(ResponseHead head) {
   std::unique_lock lock(mutex_);
   CHECK(!std::exchange(is_answered_, true));

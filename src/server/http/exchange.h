@@ -42,6 +42,7 @@ class Exchange {
 
   // The API's side. Exactly one of respond() and start_stream(), once.
   void respond(ResponseHead head, std::string body);
+  void respond_if_unanswered(ResponseHead head, std::string body);
   void start_stream(ResponseHead head);
   void write(std::string_view bytes);  // REQUIRES: start_stream()
   void finish();                       // REQUIRES: start_stream()

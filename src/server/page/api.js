@@ -75,13 +75,20 @@ function toError(status, error, retryAfter) {
 function titleOf(status, code) {
   if (code === "context_length_exceeded") return "This conversation is too long for the model";
   switch (status) {
-    case 400: return "The server did not accept the request";
-    case 401: return "The server asks for an API key";
-    case 404: return "The model was not found";
-    case 413: return "The message is too large";
-    case 429: return "The server is busy";
-    case 503: return "The model is not available yet";
-    default: return "The server reported an error";
+    case 400:
+      return "The server did not accept the request";
+    case 401:
+      return "The server asks for an API key";
+    case 404:
+      return "The model was not found";
+    case 413:
+      return "The message is too large";
+    case 429:
+      return "The server is busy";
+    case 503:
+      return "The model is not available yet";
+    default:
+      return "The server reported an error";
   }
 }
 

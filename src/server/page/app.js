@@ -11,13 +11,14 @@ import { toast } from "./toast.js";
 
 const SAVE_EVERY_MS = 2000;
 const SHOW_FIGURES_EVERY_MS = 150;
-const IDLE_HINT = matchMedia("(hover: hover)").matches ? "Enter sends, Shift+Enter starts a new line" : "";
+const HAS_KEYBOARD = matchMedia("(hover: hover)").matches; // as good a guess as a page can make
+const IDLE_HINT = HAS_KEYBOARD ? "Enter sends, Shift+Enter starts a new line" : "";
 
 let conversation = newConversation();
-const generations = new Map();  // conversation id -> {generation, view}; answers go on while another one is read
+const generations = new Map(); // conversation id -> {generation, view}; answers go on while another one is read
 
 const prompt = $("prompt");
-const models = new Models(() => updateComposer());
+const models = new Models();
 const sidebar = new Sidebar({
   open: openConversation,
   create: () => openConversation(null),
@@ -29,6 +30,7 @@ const sidebar = new Sidebar({
   removed(id) {
     generations.get(id)?.generation.stop();
     generations.delete(id);
+    sidebar.setBusy(id, false);
     if (conversation.id === id) openConversation(null);
   },
 });
@@ -63,12 +65,15 @@ function openConversation(id) {
   const view = thread.show(conversation.messages, running?.generation.message);
   if (running) running.view = view;
   for (const [other, entry] of generations) if (other !== id) entry.view = null;
-  const hash = conversation.messages.length ? `#/${conversation.id}` : " ";
-  history.replaceState(null, "", hash.trim() || location.pathname + location.search);
+  history.replaceState(
+    null,
+    "",
+    conversation.messages.length ? `#/${conversation.id}` : location.pathname + location.search,
+  );
   sidebar.setCurrent(conversation.id);
   updateTitle();
   updateComposer();
-  prompt.focus();
+  if (HAS_KEYBOARD) prompt.focus(); // elsewhere it would cover half of what was opened
 }
 
 function save(saved) {
@@ -103,7 +108,7 @@ function send() {
 async function generate() {
   const target = conversation;
   const message = { role: "assistant", content: "", reasoning: "" };
-  const history = [...target.messages];
+  const past = [...target.messages];
   target.messages.push(message);
   save(target);
   const entry = { generation: new Generation(target, message), view: thread.add(message, true) };
@@ -115,9 +120,9 @@ async function generate() {
 
   let lastSave = performance.now();
   let lastFigures = 0;
-  const watch = setInterval(() => models.refresh().catch(() => {}), 1000);  // a model may have to be loaded first
+  const watch = setInterval(() => models.refresh().catch(() => {}), 1000); // a model may have to be loaded first
   if (!models.current) await models.connect();
-  await entry.generation.run(models.current, history, (text, reasoning) => {
+  await entry.generation.run(models.current, past, (text, reasoning) => {
     clearInterval(watch);
     entry.view?.append(text, reasoning);
     const now = performance.now();
@@ -131,7 +136,7 @@ async function generate() {
     }
   });
   clearInterval(watch);
-  if (generations.get(target.id) !== entry) return;  // deleted meanwhile
+  if (generations.get(target.id) !== entry) return; // deleted meanwhile
   generations.delete(target.id);
   save(target);
   entry.view?.finish();
@@ -154,7 +159,8 @@ function updateComposer() {
   $("send").hidden = isBusy;
   $("stop").hidden = !isBusy;
   if (hadFocus) prompt.focus();
-  $("live-text").textContent = isBusy ? describeStats(generations.get(conversation.id).generation.message.stats) || "Waiting for the first token" : IDLE_HINT;
+  const figures = describeStats(generations.get(conversation.id)?.generation.message.stats);
+  $("live-text").textContent = isBusy ? figures || "Waiting for the first token" : IDLE_HINT;
 }
 
 function fitPrompt() {
@@ -185,8 +191,12 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   prompt.focus();
 });
+// Leaving the page ends its answers; what has come is kept.
 window.addEventListener("pagehide", () => {
-  for (const { generation } of generations.values()) saveConversation(generation.conversation);
+  for (const { generation } of generations.values()) {
+    generation.message.finish = "stopped";
+    saveConversation(generation.conversation);
+  }
 });
 
 // The theme: the system's, light, dark, and round again.

@@ -32,11 +32,14 @@ export class Generation {
     this.#controller.abort();
   }
 
-  async run(model, history, onprogress) {
+  async run(model, past, onprogress) {
     const { message } = this;
     const body = {
-      model, messages: requestMessages(history, systemPrompt()), ...samplingOptions(),
-      stream: true, stream_options: { include_usage: true },
+      model,
+      messages: requestMessages(past, systemPrompt()),
+      ...samplingOptions(),
+      stream: true,
+      stream_options: { include_usage: true },
     };
     let usage = null;
     try {
@@ -57,7 +60,8 @@ export class Generation {
       if (usage && this.#nPieces) message.stats = this.#figures(usage.completion_tokens);
     } catch (error) {
       if (error.name === "AbortError") message.finish = "stopped";
-      else if (error instanceof ApiError) message.error = { title: error.title, detail: error.detail, code: error.code };
+      else if (error instanceof ApiError)
+        message.error = { title: error.title, detail: error.detail, code: error.code };
       else message.error = { title: "The page failed", detail: String(error) };
     }
   }

@@ -7,7 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 export function el(tag, attributes = {}, ...children) {
   const [name, ...classes] = tag.split(".");
   const node = document.createElement(name);
-  appendAll(node, children.flat());  // before dir="auto", with which every child would cost a look at all before it
+  appendAll(node, children.flat()); // before dir="auto", with which every child would cost a look at all before it
   if (classes.length) node.className = classes.join(" ");
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(key.slice(2), value);
@@ -57,7 +57,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copyBySelection(text);  // pages over plain http from another machine have no clipboard
+    return copyBySelection(text); // pages over plain http from another machine have no clipboard
   }
 }
 

@@ -30,7 +30,7 @@ class InlineParser {
     this.text = text;
     this.position = 0;
     this.frames = [{ kind: "root", marker: "", nodes: [] }];
-    this.noCodeEndAfter = new Map();  // length of a backtick run -> from where on no such run follows
+    this.noCodeEndAfter = new Map(); // length of a backtick run -> from where on no such run follows
   }
 
   parse() {
@@ -52,19 +52,32 @@ class InlineParser {
 
   special(mark) {
     switch (mark) {
-      case "\\": return this.escape();
-      case "`": return this.code();
-      case "*": case "_": case "~": return this.emphasis(mark);
-      case "!": return this.text[this.position + 1] === "[" && this.openBracket("![");
-      case "[": return this.openBracket("[");
-      case "]": return this.closeBracket();
-      case "<": return this.angleLink();
-      case "\n": return this.lineBreak();
-      default: return this.bareLink();
+      case "\\":
+        return this.escape();
+      case "`":
+        return this.code();
+      case "*":
+      case "_":
+      case "~":
+        return this.emphasis(mark);
+      case "!":
+        return this.text[this.position + 1] === "[" && this.openBracket("![");
+      case "[":
+        return this.openBracket("[");
+      case "]":
+        return this.closeBracket();
+      case "<":
+        return this.angleLink();
+      case "\n":
+        return this.lineBreak();
+      default:
+        return this.bareLink();
     }
   }
 
-  get top() { return this.frames[this.frames.length - 1]; }
+  get top() {
+    return this.frames[this.frames.length - 1];
+  }
 
   take(length) {
     this.addText(this.text.slice(this.position, this.position + length));
@@ -164,7 +177,7 @@ class InlineParser {
     for (const n of available >= 2 ? [2, 1] : [1]) {
       const at = this.findFrame(mark.repeat(n));
       if (at < 0 || this.isEmptyFrom(at)) continue;
-      if (n === 2 && available === 3 && this.findFrame(mark) > at) continue;  // ***both***: the inner one first
+      if (n === 2 && available === 3 && this.findFrame(mark) > at) continue; // ***both***: the inner one first
       while (this.frames.length - 1 > at) this.dropFrame();
       const { nodes } = this.frames.pop();
       this.top.nodes.push(el(mark === "~" ? "del" : n === 2 ? "strong" : "em", {}, nodes));
@@ -206,7 +219,8 @@ class InlineParser {
 
   // (url "title") or (<url>) from a position; nothing where it is not one.
   linkTarget(start) {
-    const match = /\(\s{0,8}(?:<([^<>\n]{0,2048})>|((?:[^\s()<>]|\([^\s()]{0,512}\)){0,2048}))(?:\s{1,8}(?:"[^"\n]{0,512}"|'[^'\n]{0,512}'))?\s{0,8}\)/y;
+    const match =
+      /\(\s{0,8}(?:<([^<>\n]{0,2048})>|((?:[^\s()<>]|\([^\s()]{0,512}\)){0,2048}))(?:\s{1,8}(?:"[^"\n]{0,512}"|'[^'\n]{0,512}'))?\s{0,8}\)/y;
     match.lastIndex = start;
     const found = match.exec(this.text);
     return found && { url: found[1] ?? found[2], end: match.lastIndex };

@@ -54,7 +54,8 @@ function tableCells(line) {
 }
 
 function tableAlignments(head, delimiter) {
-  if (!head.includes("|") || delimiter === undefined || !/^[\s|:-]+$/.test(delimiter) || !delimiter.includes("-")) return null;
+  if (!head.includes("|") || delimiter === undefined || !/^[\s|:-]+$/.test(delimiter) || !delimiter.includes("-"))
+    return null;
   const cells = tableCells(delimiter);
   if (cells.length !== tableCells(head).length || !cells.every((cell) => /^:?-+:?$/.test(cell))) return null;
   return cells.map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "end") : ""));
@@ -62,8 +63,13 @@ function tableAlignments(head, delimiter) {
 
 function startsBlock(line) {
   const item = matchItem(line);
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) ||
-    (item !== null && item.first !== "" && (!item.ordered || item.number === 1));
+  return (
+    FENCE.test(line) ||
+    HEADING.test(line) ||
+    RULE.test(line) ||
+    QUOTE.test(line) ||
+    (item !== null && item.first !== "" && (!item.ordered || item.number === 1))
+  );
 }
 
 function parseBlocks(lines, depth) {
@@ -88,7 +94,12 @@ function parseBlock(lines, at, depth) {
   if (fence) return parseFence(lines, at, fence);
   const heading = HEADING.exec(line);
   if (heading) {
-    return { type: "heading", level: heading[1].length, text: (heading[2] ?? "").replace(/\s#+\s*$/, "").trim(), end: at + 1 };
+    return {
+      type: "heading",
+      level: heading[1].length,
+      text: (heading[2] ?? "").replace(/\s#+\s*$/, "").trim(),
+      end: at + 1,
+    };
   }
   if (RULE.test(line)) return { type: "rule", end: at + 1 };
   if (depth < MAX_DEPTH) {
@@ -99,7 +110,15 @@ function parseBlock(lines, at, depth) {
   if (alignments) return parseTable(lines, at, alignments);
   let end = at + 1;
   while (end < lines.length && lines[end].trim() !== "" && !startsBlock(lines[end])) end++;
-  return { type: "paragraph", text: lines.slice(at, end).map((part) => part.trimStart()).join("\n").trimEnd(), end };
+  return {
+    type: "paragraph",
+    text: lines
+      .slice(at, end)
+      .map((part) => part.trimStart())
+      .join("\n")
+      .trimEnd(),
+    end,
+  };
 }
 
 function parseFence(lines, at, [, indent, fence, info]) {
@@ -161,13 +180,23 @@ function renderBlocks(lines, depth) {
 
 function renderBlock(block, depth) {
   switch (block.type) {
-    case "heading": return el(`h${Math.min(block.level + 2, 6)}`, { dir: "auto" }, renderInline(block.text));
-    case "rule": return el("hr");
-    case "code": return codeBlock(block.language, block.code.join("\n")).root;
-    case "quote": return el("blockquote", {}, renderBlocks(block.lines, depth + 1));
-    case "list": return listOf(block, block.items.map((item) => listItem(item, depth)));
-    case "table": return tableOf(block, block.rows).root;
-    default: return el("p", { dir: "auto" }, renderInline(block.text));
+    case "heading":
+      return el(`h${Math.min(block.level + 2, 6)}`, { dir: "auto" }, renderInline(block.text));
+    case "rule":
+      return el("hr");
+    case "code":
+      return codeBlock(block.language, block.code.join("\n")).root;
+    case "quote":
+      return el("blockquote", {}, renderBlocks(block.lines, depth + 1));
+    case "list":
+      return listOf(
+        block,
+        block.items.map((item) => listItem(item, depth)),
+      );
+    case "table":
+      return tableOf(block, block.rows).root;
+    default:
+      return el("p", { dir: "auto" }, renderInline(block.text));
   }
 }
 
@@ -177,9 +206,12 @@ function codeBlock(language, text) {
   code.append(settled);
   const button = iconButton("copy", "Copy code", () => copyFrom(button, code.textContent));
   const label = language ? `Code, ${language}` : "Code";
-  const root = el("div.code", {},
+  const root = el(
+    "div.code",
+    {},
     el("div.code-bar", {}, el("span", {}, language || "text"), button),
-    el("pre", { tabindex: "0", role: "region", "aria-label": label }, code));
+    el("pre", { tabindex: "0", role: "region", "aria-label": label }, code),
+  );
   return { root, code, settled };
 }
 
@@ -208,9 +240,9 @@ function tableOf(block, rows) {
 
 export class MarkdownView {
   #root;
-  #tail = "";          // source that is not settled yet
-  #provisional = [];   // its nodes
-  #open = null;        // the list, table or code that the tail may go on with
+  #tail = ""; // source that is not settled yet
+  #provisional = []; // its nodes
+  #open = null; // the list, table or code that the tail may go on with
 
   constructor(root) {
     this.#root = root;
@@ -225,7 +257,9 @@ export class MarkdownView {
     for (const node of this.#provisional) node.remove();
     this.#provisional = [];
     if (this.#open?.type === "code" && !this.#continueCode(isEnd)) return;
-    const lines = this.#tail.split("\n").map((line) => line.replace(/\r$/, "").replace(/^\t+/, (tabs) => "    ".repeat(tabs.length)));
+    const lines = this.#tail
+      .split("\n")
+      .map((line) => line.replace(/\r$/, "").replace(/^\t+/, (tabs) => "    ".repeat(tabs.length)));
     const blocks = parseBlocks(lines, 0);
     if (blocks.length === 0) return;
     for (const block of blocks.slice(0, -1)) this.#settle(block);
@@ -243,7 +277,10 @@ export class MarkdownView {
     const open = this.#open?.type === block.type ? this.#open : null;
     this.#open = null;
     if (open && block.type === "list" && open.ordered === block.ordered) {
-      appendAll(open.element, block.items.map((item) => listItem(item, 0)));
+      appendAll(
+        open.element,
+        block.items.map((item) => listItem(item, 0)),
+      );
     } else if (open && block.type === "table") {
       appendAll(open.table.body, block.rows.map(open.table.row));
     } else {
@@ -291,7 +328,7 @@ export class MarkdownView {
     view.code.append(pending);
     this.#root.append(view.root);
     this.#tail = dropLines(this.#tail, block.line + 1);
-    this.#open = { type: "code", fence: block.fence, indent: block.indent, settled: view.settled, pending, n_lines: 0 };
+    this.#open = { type: "code", fence: block.fence, indent: block.indent, settled: view.settled, pending, nLines: 0 };
     this.#continueCode(isEnd);
   }
 
@@ -299,7 +336,7 @@ export class MarkdownView {
   #continueCode(isEnd) {
     const open = this.#open;
     const lines = this.#tail.split("\n").map((line) => line.replace(/\r$/, ""));
-    const show = (line) => (open.n_lines++ ? "\n" : "") + line.slice(Math.min(open.indent, leading(line)));
+    const show = (line) => (open.nLines++ ? "\n" : "") + line.slice(Math.min(open.indent, leading(line)));
     let text = "";
     for (let at = 0; at < lines.length - 1; at++) {
       if (closesFence(lines[at], open.fence)) {
@@ -316,7 +353,10 @@ export class MarkdownView {
     this.#tail = dropLines(this.#tail, lines.length - 1);
     const isClosed = isEnd && closesFence(rest, open.fence);
     const mayClose = !isEnd && /^ {0,3}(`+|~+)\s*$/.test(rest) && rest.trim()[0] === open.fence[0];
-    open.pending.data = rest === "" || isClosed || mayClose ? "" : (open.n_lines ? "\n" : "") + rest.slice(Math.min(open.indent, leading(rest)));
+    open.pending.data =
+      rest === "" || isClosed || mayClose
+        ? ""
+        : (open.nLines ? "\n" : "") + rest.slice(Math.min(open.indent, leading(rest)));
     return false;
   }
 }

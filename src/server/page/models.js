@@ -1,4 +1,5 @@
-// The choice of a model and how far it is loaded.
+// The choice of a model and how far it is loaded. A model that is ready answers at once; its weights come in with the
+// first request, and until they are all there the progress is shown.
 
 import { $, el } from "./dom.js";
 import { getJson, postJson } from "./api.js";
@@ -6,24 +7,31 @@ import { chosenModel } from "./store.js";
 import { toast } from "./toast.js";
 
 const POLL_MS = 400;
+const MAX_POLLS_WITHOUT_CHANGE = 20;
 const STATES = { ready: "ready", loading: "loading", unloaded: "not loaded", failed: "failed to load" };
 
 export class Models {
-  #models = [];
+  #models = []; // {id, state, progress}
   #timer = 0;
-  #onchange;
+  #lastSeen = "";
+  #nUnchanged = 0;
 
-  constructor(onchange) {
-    this.#onchange = onchange;
+  constructor() {
     $("model").addEventListener("change", () => {
       chosenModel.set($("model").value);
       this.#show();
-      this.#follow();
     });
     $("load-model").addEventListener("click", () => (this.#models.length ? this.#load() : this.connect()));
   }
 
-  get current() { return this.#models.find((model) => model.id === $("model").value)?.id ?? ""; }
+  // The name to ask for; empty before the server was reached.
+  get current() {
+    return this.#chosen?.id ?? "";
+  }
+
+  get #chosen() {
+    return this.#models.find(({ id }) => id === $("model").value);
+  }
 
   // The first contact: what goes wrong is shown, with a way to try again.
   async connect() {
@@ -33,15 +41,33 @@ export class Models {
       $("model").replaceChildren(el("option", {}, "No server"));
       $("model-state").dataset.state = "failed";
       $("model-state").textContent = error.status === 401 ? "needs a key" : "not connected";
-      $("load-model").textContent = "Retry";
-      $("load-model").hidden = false;
+      this.#offer("Retry");
     }
   }
 
   // Throws what the server could not answer.
   async refresh() {
     const { data } = await getJson("v1/models");
-    this.#models = Array.isArray(data) ? data : [];
+    const health = await getJson("health").catch(() => null);
+    this.#models = data.map(({ id, state }) => ({
+      id,
+      state,
+      progress: health?.models?.find(({ name }) => name === id)?.progress,
+    }));
+    this.#fillChoice();
+    this.#show();
+  }
+
+  async #load() {
+    try {
+      await postJson("v1/models/load", { model: this.current });
+      await this.refresh();
+    } catch (error) {
+      toast(`${error.title}: ${error.detail}`);
+    }
+  }
+
+  #fillChoice() {
     const select = $("model");
     const ids = this.#models.map(({ id }) => id);
     if (ids.join("\n") !== Array.from(select.options, (option) => option.value).join("\n")) {
@@ -50,43 +76,34 @@ export class Models {
       if (ids.includes(wanted)) select.value = wanted;
     }
     select.disabled = ids.length === 0;
-    this.#show();
-    this.#follow();
-  }
-
-  async #load() {
-    const model = this.current;
-    $("load-model").hidden = true;
-    try {
-      await postJson("v1/models/load", { model });
-      await this.refresh();
-    } catch (error) {
-      toast(`${error.title ?? "Loading failed"}: ${error.detail ?? error.message}`);
-      this.#show();
-    }
-  }
-
-  // While the chosen model loads, its progress is asked for again and again.
-  #follow() {
-    clearTimeout(this.#timer);
-    const model = this.#models.find(({ id }) => id === this.current);
-    if (model?.state === "loading") this.#timer = setTimeout(() => this.refresh().catch(() => this.#follow()), POLL_MS);
   }
 
   #show() {
-    const model = this.#models.find(({ id }) => id === this.current);
-    const state = STATES[model?.state] ? model.state : "";
-    const fraction = model?.progress;
-    const isKnown = typeof fraction === "number";
+    const { state = "", progress } = this.#chosen ?? {};
+    const isLoading = state === "loading" || (state === "ready" && progress > 0 && progress < 1);
     const label = $("model-state");
-    label.dataset.state = state;
-    label.textContent = state === "loading" && isKnown ? `loading ${Math.floor(fraction * 100)} %` : STATES[state] ?? "";
-    $("load-model").textContent = "Load";
-    $("load-model").hidden = state !== "unloaded" && state !== "failed";
-    const progress = $("load-progress");
-    progress.hidden = state !== "loading";
-    if (isKnown) progress.value = fraction;
-    else progress.removeAttribute("value");
-    this.#onchange(this.current);
+    label.dataset.state = isLoading ? "loading" : state;
+    label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : (STATES[state] ?? "");
+    this.#offer(state === "unloaded" || state === "failed" ? "Load" : "");
+    const bar = $("load-progress");
+    bar.hidden = !isLoading;
+    if (progress > 0) bar.value = progress;
+    else bar.removeAttribute("value");
+    this.#follow(isLoading);
+  }
+
+  // Asks again while something moves.
+  #follow(isLoading) {
+    clearTimeout(this.#timer);
+    const seen = JSON.stringify(this.#chosen ?? null);
+    this.#nUnchanged = seen === this.#lastSeen ? this.#nUnchanged + 1 : 0;
+    this.#lastSeen = seen;
+    if (!isLoading || this.#nUnchanged > MAX_POLLS_WITHOUT_CHANGE) return;
+    this.#timer = setTimeout(() => this.refresh().catch(() => this.#follow(isLoading)), POLL_MS);
+  }
+
+  #offer(action) {
+    $("load-model").textContent = action;
+    $("load-model").hidden = !action;
   }
 }

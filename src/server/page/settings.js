@@ -20,7 +20,9 @@ const isValid = ({ min, max }, value) => typeof value === "number" && value >= m
 // What goes into a request: valid values only.
 export function samplingOptions() {
   const stored = settings.load();
-  return Object.fromEntries(FIELDS.filter((field) => isValid(field, stored[field.name])).map(({ name }) => [name, stored[name]]));
+  return Object.fromEntries(
+    FIELDS.filter((field) => isValid(field, stored[field.name])).map(({ name }) => [name, stored[name]]),
+  );
 }
 
 export function systemPrompt() {
@@ -36,7 +38,9 @@ export function setUpSettings() {
   const show = () => {
     const stored = settings.load();
     system.value = typeof stored.system === "string" ? stored.system : "";
-    FIELDS.forEach((field, i) => { inputs[i].value = isValid(field, stored[field.name]) ? stored[field.name] : ""; });
+    FIELDS.forEach((field, i) => {
+      inputs[i].value = isValid(field, stored[field.name]) ? stored[field.name] : "";
+    });
   };
   const save = () => {
     const values = { system: system.value };
@@ -56,7 +60,7 @@ export function setUpSettings() {
     dialog.showModal();
   });
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();  // the backdrop
+    if (event.target === dialog) dialog.close(); // the backdrop
   });
 }
 
@@ -64,9 +68,17 @@ function makeField({ name, label, min, max, step, hint }) {
   const id = `set-${name}`;
   const isWhole = Number.isInteger(step);
   const input = el("input", {
-    id, type: "number", min, max, step: isWhole ? step : "any", inputmode: isWhole ? "numeric" : "decimal",
-    placeholder: "default", "aria-describedby": `${id}-hint`,
+    id,
+    type: "number",
+    min,
+    max,
+    step: isWhole ? step : "any",
+    inputmode: isWhole ? "numeric" : "decimal",
+    placeholder: "default",
+    "aria-describedby": `${id}-hint`,
   });
-  $("sampling").append(el("div.field", {}, el("label", { for: id }, label), input, el("p.hint", { id: `${id}-hint` }, hint)));
+  $("sampling").append(
+    el("div.field", {}, el("label", { for: id }, label), input, el("p.hint", { id: `${id}-hint` }, hint)),
+  );
   return input;
 }

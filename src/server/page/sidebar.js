@@ -32,7 +32,9 @@ export class Sidebar {
     });
   }
 
-  get isOpen() { return $("sidebar").classList.contains("open"); }
+  get isOpen() {
+    return $("sidebar").classList.contains("open");
+  }
 
   // Only a phone has something to open; the focus goes in and comes back.
   toggle(open) {
@@ -56,7 +58,7 @@ export class Sidebar {
 
   refresh() {
     const list = $("chats");
-    if (list.querySelector("input")) return;  // a name is being edited
+    if (list.querySelector("input")) return; // a name is being edited
     const focused = document.activeElement?.closest?.(".chat")?.dataset.id;
     list.replaceChildren(...listConversations().map((head) => this.#row(head)));
     if (focused) list.querySelector(`[data-id="${CSS.escape(focused)}"] .chat-name`)?.focus();
@@ -72,10 +74,18 @@ export class Sidebar {
       this.#handlers.open(id);
     };
     row.append(
-      el("button.chat-name", { type: "button", title, "aria-current": isCurrent ? "true" : null, onclick: open }, title),
-      el("span.chat-tools", {},
+      el(
+        "button.chat-name",
+        { type: "button", title, "aria-current": isCurrent ? "true" : null, onclick: open },
+        title,
+      ),
+      el(
+        "span.chat-tools",
+        {},
         iconButton("edit", `Rename ${title}`, () => this.#rename(row, id, title)),
-        iconButton("trash", `Delete ${title}`, () => this.#remove(id, title))));
+        iconButton("trash", `Delete ${title}`, () => this.#remove(id, title)),
+      ),
+    );
     return row;
   }
 
@@ -93,7 +103,9 @@ export class Sidebar {
       }
       input.remove();
       this.refresh();
-      $("chats").querySelector(`[data-id="${CSS.escape(id)}"] .chat-name`)?.focus();
+      $("chats")
+        .querySelector(`[data-id="${CSS.escape(id)}"] .chat-name`)
+        ?.focus();
     };
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") end(input.value.trim());

@@ -1,7 +1,7 @@
 // Server-sent events out of a byte stream, as the HTML standard reads them. Only their data is of interest here.
 
 export class SseParser {
-  #rest = "";   // of a line
+  #rest = ""; // of a line
   #data = null; // lines of the event so far
   #afterReturn = false;
   #isStart = true;

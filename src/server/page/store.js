@@ -46,11 +46,14 @@ function keys() {
 const text = (value) => (typeof value === "string" ? value : "");
 
 export function listConversations() {
-  return keys().filter((key) => key.startsWith(`${PREFIX}head.`)).map((key) => {
-    const id = key.slice(PREFIX.length + 5);
-    const head = read(`head.${id}`, {});
-    return { id, title: text(head.title) || "Untitled", updated: Number(head.updated) || 0 };
-  }).sort((a, b) => b.updated - a.updated);
+  return keys()
+    .filter((key) => key.startsWith(`${PREFIX}head.`))
+    .map((key) => {
+      const id = key.slice(PREFIX.length + 5);
+      const head = read(`head.${id}`, {});
+      return { id, title: text(head.title) || "Untitled", updated: Number(head.updated) || 0 };
+    })
+    .sort((a, b) => b.updated - a.updated);
 }
 
 // Whatever lies in the storage, the result has the shape that the page relies on.

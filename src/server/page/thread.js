@@ -1,6 +1,6 @@
 // The conversation as it is shown. The view stays at the end only while the reader is there.
 
-import { $, copyFrom, el, icon, iconButton } from "./dom.js";
+import { $, appendAll, copyFrom, el, icon, iconButton } from "./dom.js";
 import { MarkdownView, renderMarkdown } from "./markdown.js";
 
 const NEAR_END_PX = 48;
@@ -25,7 +25,9 @@ export class Thread {
 
   constructor(handlers) {
     this.#handlers = handlers;
-    this.#scroller.addEventListener("scroll", () => this.#setAtEnd(this.#distanceToEnd() < NEAR_END_PX), { passive: true });
+    this.#scroller.addEventListener("scroll", () => this.#setAtEnd(this.#distanceToEnd() < NEAR_END_PX), {
+      passive: true,
+    });
     $("jump").addEventListener("click", () => {
       this.scrollToEnd();
       $("prompt").focus();
@@ -35,23 +37,24 @@ export class Thread {
 
   // `live` is the message that is being generated, if it belongs here. Returns its view.
   show(messages, live = null) {
+    const views = messages.map((message) => this.#view(message, message === live));
     this.#messages.replaceChildren();
-    let liveView = null;
-    for (const message of messages) {
-      const view = this.add(message, message === live);
-      if (message === live) liveView = view;
-    }
-    if (messages.length === 0) this.#messages.append(this.#welcome());
+    appendAll(this.#messages, views.length ? views.map((view) => view.root) : [this.#welcome()]);
     this.scrollToEnd();
-    return liveView;
+    return views.find((view) => view.message === live) ?? null;
   }
 
   add(message, isLive = false) {
-    this.#messages.querySelector(".welcome")?.remove();
-    const view = message.role === "user" ? new QuestionView(message, this.#handlers) : new AnswerView(message, isLive, this.#handlers, this);
+    const view = this.#view(message, isLive);
+    this.#messages.querySelector(":scope > .welcome")?.remove();
     this.#messages.append(view.root);
     this.follow();
     return view;
+  }
+
+  #view(message, isLive) {
+    if (message.role === "user") return new QuestionView(message, this.#handlers);
+    return new AnswerView(message, isLive, this.#handlers, this);
   }
 
   follow() {
@@ -75,10 +78,17 @@ export class Thread {
   #welcome() {
     const mark = icon("mark");
     mark.setAttribute("class", "mark");
-    const examples = EXAMPLES.map((text) => el("button", { type: "button", onclick: () => this.#handlers.example(text) }, text));
-    return el("div.welcome", {}, mark, el("h2", {}, "What shall we talk about?"),
+    const examples = EXAMPLES.map((text) =>
+      el("button", { type: "button", onclick: () => this.#handlers.example(text) }, text),
+    );
+    return el(
+      "div.welcome",
+      {},
+      mark,
+      el("h2", {}, "What shall we talk about?"),
       el("p", {}, "The model runs on this server. Nothing you write leaves it."),
-      el("div.examples", {}, examples));
+      el("div.examples", {}, examples),
+    );
   }
 }
 
@@ -96,7 +106,13 @@ class QuestionView {
     this.root.replaceChildren(
       el("h2.unseen", {}, "You"),
       el("div.bubble", { dir: "auto" }, content),
-      el("div.tools", {}, copyButton, iconButton("edit", "Edit and send again", () => this.#edit())));
+      el(
+        "div.tools",
+        {},
+        copyButton,
+        iconButton("edit", "Edit and send again", () => this.#edit()),
+      ),
+    );
   }
 
   #edit() {
@@ -119,15 +135,25 @@ class QuestionView {
         send();
       }
     });
-    this.root.replaceChildren(el("div.edit", {}, area, el("div.buttons", {},
-      el("button.quiet-button", { type: "button", onclick: cancel }, "Cancel"),
-      el("button.main-button", { type: "button", onclick: send }, "Send"))));
+    this.root.replaceChildren(
+      el(
+        "div.edit",
+        {},
+        area,
+        el(
+          "div.buttons",
+          {},
+          el("button.quiet-button", { type: "button", onclick: cancel }, "Cancel"),
+          el("button.main-button", { type: "button", onclick: send }, "Send"),
+        ),
+      ),
+    );
     area.focus();
   }
 }
 
 class AnswerView {
-  #text = null;       // MarkdownView of the answer and of the reasoning before it, while they arrive
+  #text = null; // MarkdownView of the answer and of the reasoning before it, while they arrive
   #reasoning = null;
   #isScheduled = false;
   #notBefore = 0;
@@ -145,7 +171,13 @@ class AnswerView {
       return;
     }
     this.root.setAttribute("aria-busy", "true");
-    this.waiting = el("div.waiting", { role: "img", "aria-label": "Waiting for the answer" }, el("i"), el("i"), el("i"));
+    this.waiting = el(
+      "div.waiting",
+      { role: "img", "aria-label": "Waiting for the answer" },
+      el("i"),
+      el("i"),
+      el("i"),
+    );
     this.root.append(this.waiting);
     if (message.content || message.reasoning) this.append(message.content, message.reasoning);
   }
@@ -172,18 +204,23 @@ class AnswerView {
   #schedule() {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setTimeout(() => requestAnimationFrame(() => {
-      this.#isScheduled = false;
-      const start = performance.now();
-      this.#render();
-      this.thread.follow();
-      const end = performance.now();
-      this.#notBefore = end + 4 * (end - start);
-    }), Math.max(0, this.#notBefore - performance.now()));
+    setTimeout(
+      () =>
+        requestAnimationFrame(() => {
+          this.#isScheduled = false;
+          const start = performance.now();
+          this.#render();
+          this.thread.follow();
+          const end = performance.now();
+          this.#notBefore = end + 4 * (end - start);
+        }),
+      Math.max(0, this.#notBefore - performance.now()),
+    );
   }
 
   #render(isEnd = false) {
-    if (isEnd) this.#isScheduled = true;  // nothing after the end
+    if (isEnd)
+      this.#isScheduled = true; // nothing after the end
     else if (!this.root.hasAttribute("aria-busy")) return;
     this.#reasoning?.render(isEnd);
     this.#text?.render(isEnd);
@@ -210,7 +247,12 @@ class AnswerView {
   }
 
   #errorBox({ title, detail }) {
-    return el("div.error", { role: "alert" }, el("strong", {}, String(title ?? "Error")), el("p", {}, String(detail ?? "")),
-      el("button.quiet-button", { type: "button", onclick: () => this.handlers.regenerate(this.message) }, "Retry"));
+    return el(
+      "div.error",
+      { role: "alert" },
+      el("strong", {}, String(title ?? "Error")),
+      el("p", {}, String(detail ?? "")),
+      el("button.quiet-button", { type: "button", onclick: () => this.handlers.regenerate(this.message) }, "Retry"),
+    );
   }
 }

@@ -15,5 +15,7 @@ export function toast(text, action = "", onaction = null) {
     onaction();
   };
   $("toast").hidden = false;
-  timer = setTimeout(() => { $("toast").hidden = true; }, 7000);
+  timer = setTimeout(() => {
+    $("toast").hidden = true;
+  }, 7000);
 }

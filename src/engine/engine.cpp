@@ -1,0 +1,295 @@
+#include "engine/engine.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "engine/engine_core.h"
+
+namespace rocmforge {
+namespace {
+
+// Rows of hidden states that one step gives for embeddings.
+constexpr uint32_t kEmbeddingRows = 64;
+
+Error bad_request(std::string fact) {
+  return {ErrorCode::invalid_argument, "engine: " + std::move(fact)};
+}
+
+// Pages for every running sequence at its longest, if nine tenths of what weights and workspaces leave hold them.
+uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type) {
+  const uint64_t n_useful = uint64_t{options.max_running} * pages_for_tokens(options.n_context);
+  const auto bill_of = [&](uint32_t n_pages) {
+    return plan.memory_bill(plan.pass_memory(options.max_step_tokens, options.max_step_outputs, n_pages, kv_type));
+  };
+  const uint64_t page_bytes = std::max<uint64_t>(1, bill_of(1).kv_bytes);
+  const uint64_t needed = bill_of(0).total();
+  const uint64_t available = plan.backend().placement().available_bytes();
+  const uint64_t left = available - std::min(available, needed);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(left / 10 * 9 / page_bytes, 1, n_useful));
+}
+
+Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const EngineOptions& asked) {
+  if (asked.max_running == 0 || asked.max_step_tokens < asked.max_running) {
+    return bad_request(
+        fmt::format("{} sequences with {} tokens a step: each needs one", asked.max_running, asked.max_step_tokens));
+  }
+  SchedulerOptions options{
+      .n_pages = pages_for_tokens(asked.n_kv_tokens),
+      .n_context = plan.n_context(),
+      .max_running = asked.max_running,
+      .max_step_tokens = asked.max_step_tokens,
+      .max_step_outputs = std::max(asked.max_running, std::min(kEmbeddingRows, asked.max_step_tokens))};
+  if (options.n_pages == 0) options.n_pages = pages_that_fit(plan, options, asked.kv_type);
+  return options;
+}
+
+}  // namespace
+
+// What any thread may touch is under `mutex`; the core is the thread's alone.
+struct Engine::State {
+  State(std::unique_ptr<Model> m, const tokenizer::Tokenizer& t, const EngineOptions& o, const SchedulerOptions& s)
+      : model(std::move(m)),
+        tokenizer(t),
+        options(o),
+        sizes(s),
+        n_context(Scheduler::max_length(s)),
+        core(model->plan(), s, o.kv_type, o.clock) {}
+
+  std::unique_ptr<Model> model;
+  const tokenizer::Tokenizer& tokenizer;
+  const EngineOptions options;
+  const SchedulerOptions sizes;
+  const uint32_t n_context;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::unique_ptr<LiveRequest>> arrivals;
+  std::vector<RequestId> cancels;
+  std::optional<Error> stopping;
+  uint64_t last_id = 0;
+  size_t n_open = 0;             // accepted and, as of the last step, not ended
+  uint64_t n_queued_tokens = 0;  // prompts of arrivals and of those that waited after the last step
+  EngineStats stats;             // as of the last step; loading is left out
+
+  EngineCore core;
+  std::once_flag joined;
+  std::thread thread;
+
+  Result<void> check_tokens(std::span<const TokenId> tokens) const;
+  template <class Make>
+  Result<RequestId> accept(uint64_t n_tokens, Make&& make);
+  void work();
+  bool work_once();
+  void publish();
+};
+
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, const EngineOptions& options) {
+  const tokenizer::Tokenizer* tokenizer = TRY(model->tokenizer());
+  const SchedulerOptions sizes = TRY(scheduler_options(model->plan(), options));
+  auto state = std::make_unique<State>(std::move(model), *tokenizer, options, sizes);
+  state->stats.n_pages = sizes.n_pages;
+  state->stats.last_progress = options.clock();
+  state->thread = std::thread([s = state.get()] { s->work(); });
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Engine::~Engine() {
+  stop({ErrorCode::cancelled, "engine: the model is being unloaded"});
+}
+
+Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiver) {
+  State& s = *state_;
+  TRY(check_options(request.sampling));
+  TRY(s.check_tokens(request.prompt));
+  const auto n_prompt = static_cast<uint64_t>(request.prompt.size());
+  if (n_prompt >= s.n_context || n_prompt + request.max_tokens.value_or(0) > s.n_context) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("engine: {} tokens of the prompt and {} of the answer exceed the context of {}", n_prompt,
+                             request.max_tokens.value_or(1), s.n_context)};
+  }
+  const uint32_t max_tokens = request.max_tokens.value_or(s.n_context - static_cast<uint32_t>(n_prompt));
+  return s.accept(n_prompt, [&](RequestId id) {
+    return std::make_unique<LiveRequest>(id, std::move(request), max_tokens, std::move(receiver), s.tokenizer,
+                                         s.options.clock());
+  });
+}
+
+Result<RequestId> Engine::submit(EmbeddingRequest request, EventReceiver receiver) {
+  State& s = *state_;
+  TRY(s.check_tokens(request.tokens));
+  if (request.tokens.size() > s.n_context) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("engine: {} tokens exceed the context of {}", request.tokens.size(), s.n_context)};
+  }
+  return s.accept(request.tokens.size(), [&](RequestId id) {
+    return std::make_unique<LiveRequest>(id, std::move(request), std::move(receiver), s.options.clock());
+  });
+}
+
+Result<void> Engine::State::check_tokens(std::span<const TokenId> tokens) const {
+  if (tokens.empty()) return bad_request("a request without tokens");
+  const uint32_t n_vocab = model->plan().spec().n_vocab;
+  for (const TokenId token : tokens) {
+    if (token.value < 0 || static_cast<uint32_t>(token.value) >= n_vocab) {
+      return bad_request(fmt::format("token {} is outside the vocabulary of {}", token.value, n_vocab));
+    }
+  }
+  return {};
+}
+
+template <class Make>
+Result<RequestId> Engine::State::accept(uint64_t n_tokens, Make&& make) {
+  const std::lock_guard lock(mutex);
+  const auto refuse = [&](ErrorCode code, std::string fact) {
+    stats.n_refused++;
+    return Error{code, "engine: " + std::move(fact)};
+  };
+  if (stats.is_dead) {
+    stats.n_refused++;
+    return EngineCore::dead_error();
+  }
+  if (stats.is_draining) return refuse(ErrorCode::draining, "no more requests: about to stop");
+  const size_t n_queued = arrivals.size() + stats.n_waiting;
+  if (n_queued >= options.max_queued || (n_queued > 0 && n_queued_tokens + n_tokens > options.max_queued_tokens)) {
+    return refuse(ErrorCode::queue_full,
+                  fmt::format("{} requests of {} tokens wait already", n_queued, n_queued_tokens));
+  }
+  if (n_open++ == 0) stats.last_progress = options.clock();
+  const RequestId id(++last_id);
+  arrivals.push_back(make(id));
+  n_queued_tokens += n_tokens;
+  stats.n_requests++;
+  changed.notify_one();
+  return id;
+}
+
+void Engine::cancel(RequestId id) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->n_open == 0) return;
+  state_->cancels.push_back(id);
+  state_->changed.notify_one();
+}
+
+void Engine::State::work() {
+  while (work_once()) continue;
+}
+
+// Lets in who has come, sends off who has been cancelled, runs a step. False at the end.
+bool Engine::State::work_once() {
+  std::vector<std::unique_ptr<LiveRequest>> arrived;
+  std::vector<RequestId> cancelled;
+  std::optional<Error> end;
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return stopping || !arrivals.empty() || !cancels.empty() || core.has_work(); });
+    arrived.swap(arrivals);
+    cancelled.swap(cancels);
+    end = stopping;
+  }
+  for (auto& request : arrived) {
+    if (core.is_dead()) {
+      request->finish(options.clock(), FinishReason::error, EngineCore::dead_error());
+    } else {
+      core.accept(std::move(request));
+    }
+  }
+  for (const RequestId id : cancelled) core.cancel(id);
+  if (end) {
+    core.end_all(*end);
+  } else if (core.has_work()) {
+    core.step();
+  }
+  publish();
+  return !end;
+}
+
+void Engine::State::publish() {
+  const CoreStats now = core.stats();
+  const std::lock_guard lock(mutex);
+  n_open = arrivals.size() + core.n_requests();
+  n_queued_tokens = now.scheduler.n_waiting_tokens;
+  for (const auto& request : arrivals) n_queued_tokens += request->n_prompt();
+  stats.n_running = now.scheduler.n_running;
+  stats.n_waiting = now.scheduler.n_waiting;
+  stats.n_pages_used = now.scheduler.n_pages_used;
+  stats.n_pages_cached = now.scheduler.n_pages_cached;
+  stats.is_dead = core.is_dead();
+  stats.n_finished = now.n_finished;
+  stats.n_cancelled = now.n_cancelled;
+  stats.n_failed = now.n_failed;
+  stats.n_prompt_tokens = now.n_prompt_tokens;
+  stats.n_generated_tokens = now.n_generated_tokens;
+  stats.n_prefix_queries = now.scheduler.n_prefix_queries;
+  stats.n_prefix_hits = now.scheduler.n_prefix_hits;
+  stats.n_preemptions = now.scheduler.n_preemptions;
+  stats.n_device_errors = now.n_device_errors;
+  stats.n_not_finite = now.n_not_finite;
+  stats.n_steps = now.n_steps;
+  stats.step_seconds = now.step_seconds;
+  stats.last_progress = options.clock();
+}
+
+const Model& Engine::model() const {
+  return *state_->model;
+}
+
+const tokenizer::Tokenizer& Engine::tokenizer() const {
+  return state_->tokenizer;
+}
+
+uint32_t Engine::n_context() const {
+  return state_->n_context;
+}
+
+uint32_t Engine::n_kv_tokens() const {
+  return state_->sizes.n_pages * kPageTokens;
+}
+
+MemoryBill Engine::memory_bill() const {
+  const SchedulerOptions& sizes = state_->sizes;
+  const ExecutionPlan& plan = state_->model->plan();
+  return plan.memory_bill(
+      plan.pass_memory(sizes.max_step_tokens, sizes.max_step_outputs, sizes.n_pages, state_->options.kv_type));
+}
+
+EngineStats Engine::stats() const {
+  LoadingStats loading = state_->model->plan().weights().loading_stats();
+  const std::lock_guard lock(state_->mutex);
+  EngineStats stats = state_->stats;
+  stats.n_waiting += static_cast<uint32_t>(state_->arrivals.size());
+  stats.loading = loading;
+  return stats;
+}
+
+void Engine::begin_drain() {
+  const std::lock_guard lock(state_->mutex);
+  state_->stats.is_draining = true;
+}
+
+bool Engine::is_idle() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->n_open == 0;
+}
+
+void Engine::stop(Error to_the_rest) {
+  std::call_once(state_->joined, [&] {
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->stats.is_draining = true;
+      state_->stopping = std::move(to_the_rest);
+      state_->changed.notify_one();
+    }
+    state_->thread.join();
+  });
+}
+
+}  // namespace rocmforge

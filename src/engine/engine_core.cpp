@@ -1,0 +1,171 @@
+#include "engine/engine_core.h"
+
+#include "base/check.h"
+
+namespace rocmforge {
+namespace {
+
+// A device that fails so many steps in a row will not come back.
+constexpr uint32_t kMaxDeviceFailures = 3;
+
+}  // namespace
+
+EngineCore::EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock)
+    : plan_(plan),
+      kv_type_(kv_type),
+      options_(options),
+      clock_(std::move(clock)),
+      scheduler_(options),
+      outputs_(plan) {}
+
+void EngineCore::accept(std::unique_ptr<LiveRequest> request) {
+  CHECK(!is_dead_);
+  if (request->wants_nothing()) {
+    totals_.n_finished++;
+    return request->finish(clock_(), FinishReason::length, {});
+  }
+  const auto submitted = scheduler_.submit(request->sequence());
+  CHECK(submitted.ok());
+  const RequestId id = request->id();
+  requests_.emplace(id, std::move(request));
+}
+
+void EngineCore::cancel(RequestId id) {
+  const auto at = requests_.find(id);
+  if (at == requests_.end()) return;
+  CHECK(scheduler_.cancel(id));
+  const auto request = std::move(at->second);
+  requests_.erase(at);
+  totals_.n_cancelled++;
+  request->finish(clock_(), FinishReason::cancelled, {});
+}
+
+void EngineCore::end_all(const Error& error) {
+  while (!requests_.empty()) {
+    const auto request = std::move(requests_.begin()->second);
+    requests_.erase(requests_.begin());
+    CHECK(scheduler_.cancel(request->id()));
+    totals_.n_failed++;
+    request->finish(clock_(), FinishReason::error, error);
+  }
+}
+
+void EngineCore::step() {
+  const TimePoint begin = clock_();
+  const StepPlan& plan = scheduler_.schedule();
+  send_starts(plan);
+  const Layout layout = lay_out(plan);
+  failure_.reset();
+  if (auto ran = run(layout.batch); !ran.ok()) failure_ = std::move(ran).error();
+  const TimePoint now = clock_();
+  outputs_.begin(plan.n_outputs, layout.n_sampled);
+
+  std::vector<RunResult> results(plan.runs.size());
+  for (size_t i = 0; i < results.size() && !failure_; i++) {
+    results[i] = advance(plan.runs[i], layout.first_outputs[i], now);
+  }
+  std::vector<RequestId> ended;
+  for (size_t i = 0; i < results.size(); i++) {
+    if (failure_ && results[i].kind == RunResult::Kind::advanced) {
+      requests_.at(plan.runs[i].id)->fail(*failure_);
+      results[i] = {.kind = RunResult::Kind::failed};
+    }
+    if (results[i].kind != RunResult::Kind::advanced) ended.push_back(plan.runs[i].id);
+  }
+  scheduler_.commit(results);
+  for (const RequestId id : ended) end(id, now);
+  totals_.n_steps++;
+  totals_.step_seconds += seconds(clock_() - begin);
+  if (failure_ && failure_->code == ErrorCode::device_failed) {
+    recover();
+  } else {
+    n_device_failures_ = 0;
+  }
+}
+
+// A failed read of the outputs is everybody's failure, a failure to make something of them is the request's own.
+RunResult EngineCore::advance(const SequenceRun& run, uint32_t first_output, TimePoint now) {
+  LiveRequest& request = *requests_.at(run.id);
+  const uint32_t n_before = request.usage().n_generated;
+  const RunResult result = request.advance(run, first_output, outputs_, now);
+  totals_.n_generated_tokens += request.usage().n_generated - n_before;
+  if (result.kind == RunResult::Kind::failed) {
+    totals_.n_not_finite += request.error()->code == ErrorCode::model_not_finite;
+    if (request.error()->code == ErrorCode::device_failed) failure_ = request.error();
+  }
+  return result;
+}
+
+void EngineCore::send_starts(const StepPlan& plan) {
+  const TimePoint now = clock_();
+  for (const SequenceRun& run : plan.runs) {
+    if (!run.n_cached) continue;
+    LiveRequest& request = *requests_.at(run.id);
+    totals_.n_prompt_tokens += request.n_prompt();
+    request.start(now, *run.n_cached);
+  }
+}
+
+// Runs whose logits are sampled come first: of the others no candidates are selected.
+EngineCore::Layout EngineCore::lay_out(const StepPlan& plan) {
+  Layout layout;
+  layout.first_outputs.resize(plan.runs.size());
+  for (const bool all_outputs : {false, true}) {
+    for (size_t i = 0; i < plan.runs.size(); i++) {
+      const SequenceRun& run = plan.runs[i];
+      if ((run.outputs == RunOutputs::all) != all_outputs) continue;
+      layout.first_outputs[i] = layout.batch.n_outputs();
+      layout.batch.add(run.tokens, run.first_position, run.pages, !all_outputs);
+      if (run.outputs == RunOutputs::none) layout.batch.output_rows.pop_back();
+    }
+    if (!all_outputs) layout.n_sampled = layout.batch.n_outputs();
+  }
+  return layout;
+}
+
+Result<void> EngineCore::reserve() {
+  if (is_reserved_) return {};
+  TRY(plan_.backend().reserve(
+      plan_.pass_memory(options_.max_step_tokens, options_.max_step_outputs, options_.n_pages, kv_type_)));
+  is_reserved_ = true;
+  return {};
+}
+
+Result<void> EngineCore::run(const Batch& batch) {
+  TRY(reserve());
+  TRY(check_batch(batch, plan_.spec().n_vocab, options_.n_context, options_.max_step_tokens));
+  return forward(plan_, batch);
+}
+
+void EngineCore::end(RequestId id, TimePoint now) {
+  const auto at = requests_.find(id);
+  const auto request = std::move(at->second);
+  requests_.erase(at);
+  (request->reason() == FinishReason::error ? totals_.n_failed : totals_.n_finished)++;
+  request->finish(now);
+}
+
+// Nothing that was on the device is trusted, and nobody holds pages any more: all who ran were in the step. A driver
+// whose failure is sticky refuses the new memory, too.
+void EngineCore::recover() {
+  totals_.n_device_errors++;
+  scheduler_.forget_prefixes();
+  is_reserved_ = false;
+  const auto reserved = reserve();
+  const bool is_lost = !reserved.ok() && reserved.error().code == ErrorCode::device_failed;
+  if (!is_lost && ++n_device_failures_ < kMaxDeviceFailures) return;
+  is_dead_ = true;
+  end_all(dead_error());
+}
+
+Error EngineCore::dead_error() {
+  return {ErrorCode::device_failed, "engine: the device has failed for good"};
+}
+
+CoreStats EngineCore::stats() const {
+  CoreStats stats = totals_;
+  stats.scheduler = scheduler_.stats();
+  return stats;
+}
+
+}  // namespace rocmforge

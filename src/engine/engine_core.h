@@ -1,0 +1,77 @@
+#pragma once
+// The engine without its thread: accepts requests, runs steps, sends events. engine.h puts a thread and a door around
+// it.
+//
+// Threads: one at a time.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "engine/live_request.h"
+#include "engine/scheduler.h"
+#include "engine/step_outputs.h"
+#include "plan/execution_plan.h"
+
+namespace rocmforge {
+
+struct CoreStats {
+  SchedulerStats scheduler;
+  uint64_t n_finished = 0, n_cancelled = 0, n_failed = 0;
+  uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;  // of prompts that were computed; of requests that have begun
+  uint64_t n_device_errors = 0, n_not_finite = 0;
+  uint64_t n_steps = 0;
+  double step_seconds = 0;
+};
+
+class EngineCore {
+ public:
+  EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock);
+
+  // REQUIRES: its sequence is accepted by the scheduler; not dead
+  void accept(std::unique_ptr<LiveRequest> request);
+  // Between steps: its end is sent before this returns.
+  void cancel(RequestId id);
+  void end_all(const Error& error);
+
+  bool has_work() const { return scheduler_.has_work(); }
+  size_t n_requests() const { return requests_.size(); }
+  // Schedules, runs, samples, commits. A failure ends the requests that took part in the step, and when the device
+  // cannot be used again all of them: then is_dead().
+  void step();
+  bool is_dead() const { return is_dead_; }
+  static Error dead_error();
+
+  CoreStats stats() const;
+
+ private:
+  struct Layout {
+    Batch batch;
+    std::vector<uint32_t> first_outputs;  // by run of the plan
+    uint32_t n_sampled = 0;
+  };
+  static Layout lay_out(const StepPlan& plan);
+  Result<void> reserve();
+  Result<void> run(const Batch& batch);
+  void send_starts(const StepPlan& plan);
+  RunResult advance(const SequenceRun& run, uint32_t first_output, TimePoint now);
+  void end(RequestId id, TimePoint now);
+  void recover();
+
+  const ExecutionPlan& plan_;
+  KvType kv_type_;
+  SchedulerOptions options_;
+  Clock clock_;
+  Scheduler scheduler_;
+  StepOutputs outputs_;
+  std::map<RequestId, std::unique_ptr<LiveRequest>> requests_;
+  CoreStats totals_;
+  bool is_reserved_ = false;
+  std::optional<Error> failure_;    // of the whole step
+  uint32_t n_device_failures_ = 0;  // steps in a row
+  bool is_dead_ = false;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,155 @@
+// Devices that fail and logits that are not numbers, step by step: whose request ends, and who goes on.
+
+#include "engine/engine_core.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "cpu/backend.h"
+#include "engine/engine_fixture_test.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::Answer;
+using testing::Collector;
+using testing::greedy;
+using testing::Reference;
+
+// The CPU, with faults to order.
+class FaultyBackend final : public Backend {
+ public:
+  bool fail_next_run = false;
+  bool fail_next_read = false;
+  bool is_lost = false;         // every call fails from now on
+  std::set<uint32_t> nan_rows;  // of the next read_candidates
+  std::string_view name() const override { return "faulty"; }
+  Placement& placement() override { return cpu_.placement(); }
+  uint64_t pass_bytes(const PassMemory& memory) const override { return cpu_.pass_bytes(memory); }
+  Result<void> reserve(const PassMemory& memory) override {
+    if (is_lost) return failure();
+    return cpu_.reserve(memory);
+  }
+  void release() override { cpu_.release(); }
+  Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override {
+    if (is_lost || std::exchange(fail_next_run, false)) return failure();
+    return cpu_.run(steps, batch, weights);
+  }
+  Result<void> read(std::span<float> out, SlotId slot) override { return cpu_.read(out, slot); }
+  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
+    if (is_lost || std::exchange(fail_next_read, false)) return failure();
+    TRY(cpu_.read_candidates(out, logits));
+    for (const uint32_t row : std::exchange(nan_rows, {})) out[row].log_sum_exp = NAN;
+    return {};
+  }
+
+ private:
+  static Error failure() { return {ErrorCode::device_failed, "faulty: ordered"}; }
+  CpuBackend cpu_;
+};
+
+struct Fixture : ::testing::Test {
+  Fixture() {
+    auto file = gguf::GgufFile::open(testing::story_path());
+    EXPECT_TRUE(file.ok());
+    plan = ExecutionPlan::from_gguf(backend, std::make_shared<gguf::GgufFile>(std::move(*file))).value();
+    core = std::make_unique<EngineCore>(
+        *plan,
+        SchedulerOptions{
+            .n_pages = 20, .n_context = 512, .max_running = 4, .max_step_tokens = 128, .max_step_outputs = 4},
+        KvType::f16, system_clock());
+    request = {.prompt = reference.encode("Once upon a time"), .sampling = greedy(), .max_tokens = 12};
+    expected = reference.answer(request);
+  }
+
+  void accept(uint64_t id, Collector& collector) {
+    core->accept(std::make_unique<LiveRequest>(RequestId(id), request, *request.max_tokens, collector.receiver(),
+                                               reference.tokenizer(), system_clock()()));
+  }
+  void run_to_the_end() {
+    while (core->has_work()) core->step();
+  }
+  void expect_right(const Collector& collector) {
+    EXPECT_EQ(collector.wait().reason, expected.reason);
+    EXPECT_EQ(collector.tokens(), expected.tokens);
+  }
+  void expect_error(const Collector& collector, ErrorCode code) {
+    const FinishEvent& finish = collector.wait();
+    EXPECT_EQ(finish.reason, FinishReason::error);
+    ASSERT_TRUE(finish.error);
+    EXPECT_EQ(finish.error->code, code);
+  }
+
+  FaultyBackend backend;
+  std::unique_ptr<ExecutionPlan> plan;
+  std::unique_ptr<EngineCore> core;
+  Reference reference;
+  GenerationRequest request;
+  Answer expected;
+};
+
+using EngineFaults = Fixture;
+
+TEST_F(EngineFaults, NotANumberEndsItsRequestOnly) {
+  std::vector<Collector> collectors(3);
+  for (size_t i = 0; i < 3; i++) accept(i + 1, collectors[i]);
+  core->step();
+  core->step();
+  backend.nan_rows = {1};
+  core->step();
+  EXPECT_EQ(core->stats().scheduler.n_running, 2u);
+  run_to_the_end();
+  expect_right(collectors[0]);
+  expect_error(collectors[1], ErrorCode::model_not_finite);
+  EXPECT_EQ(collectors[1].tokens().size(), 2u);
+  expect_right(collectors[2]);
+  EXPECT_EQ(core->stats().n_not_finite, 1u);
+  EXPECT_EQ(core->stats().scheduler.n_pages_used, 0u);
+}
+
+TEST_F(EngineFaults, AFailedStepEndsThoseInItAndTheNextWork) {
+  for (const bool in_read : {false, true}) {
+    Collector first, second, third;
+    accept(1, first);
+    core->step();
+    accept(2, second);
+    (in_read ? backend.fail_next_read : backend.fail_next_run) = true;
+    core->step();
+    expect_error(first, ErrorCode::device_failed);
+    expect_error(second, ErrorCode::device_failed);
+    EXPECT_FALSE(core->is_dead());
+    accept(3, third);
+    run_to_the_end();
+    expect_right(third);
+  }
+  EXPECT_EQ(core->stats().n_device_errors, 2u);
+}
+
+TEST_F(EngineFaults, ALostDeviceEndsEveryone) {
+  std::vector<Collector> collectors(8);  // four run, four wait
+  for (size_t i = 0; i < 8; i++) accept(i + 1, collectors[i]);
+  core->step();
+  backend.is_lost = true;
+  core->step();
+  EXPECT_TRUE(core->is_dead());
+  EXPECT_FALSE(core->has_work());
+  for (const Collector& collector : collectors) expect_error(collector, ErrorCode::device_failed);
+}
+
+TEST_F(EngineFaults, ACancelledRequestIsGoneBeforeTheNextStep) {
+  Collector first, second;
+  accept(1, first);
+  accept(2, second);
+  core->step();
+  core->cancel(RequestId(1));
+  EXPECT_EQ(first.wait().reason, FinishReason::cancelled);
+  core->cancel(RequestId(1));
+  EXPECT_EQ(core->n_requests(), 1u);
+  run_to_the_end();
+  expect_right(second);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -1,0 +1,137 @@
+#pragma once
+// What tests of the engine share: the bundled model, answers of single requests, and a collector of events.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "engine/model.h"
+#include "support/support.h"
+
+namespace rocmforge::testing {
+
+inline std::string story_path() {
+  return source_path("models/story-q4_k_m.gguf");
+}
+
+inline std::unique_ptr<Model> open_story(const ModelOptions& options = {}) {
+  auto model = Model::open(story_path(), options);
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return std::move(*model);
+}
+
+inline std::unique_ptr<Engine> story_engine(const EngineOptions& options = {}, const ModelOptions& model = {}) {
+  auto engine = Engine::create(open_story(model), options);
+  EXPECT_TRUE(engine.ok()) << engine.error().message;
+  return std::move(*engine);
+}
+
+inline SamplingOptions greedy() {
+  SamplingOptions options;
+  options.temperature = 0;
+  return options;
+}
+
+// The events of one request, in order; the order itself is checked.
+class Collector {
+ public:
+  EventReceiver receiver() {
+    return [state = state_](RequestEvent&& event) {
+      const std::lock_guard lock(state->mutex);
+      EXPECT_FALSE(state->finish.has_value()) << "an event after the last";
+      if (std::holds_alternative<StartEvent>(event)) {
+        EXPECT_FALSE(state->started);
+        state->started = true;
+      } else if (auto* token = std::get_if<TokenEvent>(&event)) {
+        EXPECT_TRUE(state->started);
+        state->tokens.push_back(token->token);
+        state->text += token->text;
+        state->logprobs.push_back(std::move(token->logprobs));
+      } else {
+        state->finish = std::move(std::get<FinishEvent>(event));
+        state->text += state->finish->text;
+      }
+      state->changed.notify_all();
+    };
+  }
+
+  // Fails the test when the end does not come.
+  const FinishEvent& wait() const {
+    std::unique_lock lock(state_->mutex);
+    EXPECT_TRUE(state_->changed.wait_for(lock, std::chrono::seconds(60), [&] { return state_->finish.has_value(); }));
+    if (!state_->finish) state_->finish = FinishEvent{};
+    return *state_->finish;
+  }
+  bool wait_for_tokens(size_t n) const {
+    std::unique_lock lock(state_->mutex);
+    return state_->changed.wait_for(lock, std::chrono::seconds(60),
+                                    [&] { return state_->tokens.size() >= n || state_->finish.has_value(); });
+  }
+  bool is_finished() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->finish.has_value();
+  }
+  // After wait().
+  const std::vector<TokenId>& tokens() const { return state_->tokens; }
+  const std::string& text() const { return state_->text; }
+  const std::vector<std::optional<TokenLogprobs>>& logprobs() const { return state_->logprobs; }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool started = false;
+    std::vector<TokenId> tokens;
+    std::string text;
+    std::vector<std::optional<TokenLogprobs>> logprobs;
+    std::optional<FinishEvent> finish;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// The answer to one request alone, by the simple way.
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::string text;
+  FinishReason reason = FinishReason::stop;
+};
+
+class Reference {
+ public:
+  explicit Reference(std::unique_ptr<Model> model = open_story()) : model_(std::move(model)) {}
+  const tokenizer::Tokenizer& tokenizer() { return **model_->tokenizer(); }
+
+  std::vector<TokenId> encode(std::string_view text) {
+    return tokenizer().encode(text, {.parse_special = false, .add_bos = true}).value();
+  }
+
+  Answer answer(const GenerationRequest& request) {
+    auto session = Session::create(model_->plan(), {}).value();
+    Answer answer;
+    const auto generated = generate(session, tokenizer(), request.prompt,
+                                    {.sampling = request.sampling,
+                                     .max_tokens = request.max_tokens.value_or(1000),
+                                     .ignore_end_of_text = request.ignore_end_of_text,
+                                     .stop = request.stop},
+                                    [&](std::string_view text) {
+                                      answer.text += text;
+                                      return true;
+                                    });
+    EXPECT_TRUE(generated.ok()) << generated.error().message;
+    answer.tokens = generated->tokens;
+    answer.reason = generated->reason;
+    return answer;
+  }
+
+ private:
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace rocmforge::testing

@@ -1,0 +1,48 @@
+#include "engine/step_outputs.h"
+
+#include "base/check.h"
+
+namespace rocmforge {
+
+void StepOutputs::begin(uint32_t n_outputs, uint32_t n_sampled) {
+  n_outputs_ = n_outputs;
+  n_sampled_ = n_sampled;
+  candidates_.clear();
+  logits_.clear();
+  hidden_.clear();
+}
+
+Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
+  CHECK(row < n_sampled_);
+  if (candidates_.empty()) {
+    candidates_.resize(n_sampled_);
+    if (auto read = plan_.backend().read_candidates(candidates_, plan_.logits()); !read.ok()) {
+      candidates_.clear();
+      return std::move(read).error();
+    }
+  }
+  return &candidates_[row];
+}
+
+Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
+  return read_row(logits_, plan_.logits(), row);
+}
+
+Result<std::span<const float>> StepOutputs::hidden(uint32_t row) {
+  return read_row(hidden_, plan_.hidden(), row);
+}
+
+Result<std::span<const float>> StepOutputs::read_row(std::vector<float>& rows, SlotId slot, uint32_t row) {
+  CHECK(row < n_outputs_);
+  const size_t width = plan_.slots()[slot.value].width;
+  if (rows.empty()) {
+    rows.resize(n_outputs_ * width);
+    if (auto read = plan_.backend().read(rows, slot); !read.ok()) {
+      rows.clear();
+      return std::move(read).error();
+    }
+  }
+  return std::span<const float>(rows).subspan(row * width, width);
+}
+
+}  // namespace rocmforge

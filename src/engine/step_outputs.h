@@ -1,0 +1,37 @@
+#pragma once
+// What a step computed, read from the backend when somebody asks, and once.
+//
+// Threads: one at a time.
+
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/execution_plan.h"
+
+namespace rocmforge {
+
+class StepOutputs {
+ public:
+  explicit StepOutputs(const ExecutionPlan& plan) : plan_(plan) {}
+
+  // A step has run: n_outputs rows, of which the first n_sampled are somebody's logits.
+  void begin(uint32_t n_outputs, uint32_t n_sampled);
+
+  uint32_t n_vocab() const { return plan_.spec().n_vocab; }
+  // The views are valid until begin(). REQUIRES: row < n_sampled
+  Result<const RowCandidates*> candidates(uint32_t row);
+  Result<std::span<const float>> logits(uint32_t row);
+  // Of any output row: its hidden state after the last norm.
+  Result<std::span<const float>> hidden(uint32_t row);
+
+ private:
+  Result<std::span<const float>> read_row(std::vector<float>& rows, SlotId slot, uint32_t row);
+
+  const ExecutionPlan& plan_;
+  uint32_t n_outputs_ = 0, n_sampled_ = 0;
+  std::vector<RowCandidates> candidates_;  // empty, like the others: not read yet
+  std::vector<float> logits_, hidden_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,211 @@
+// Who may use the API: keys, hosts, origins, and paths with tricks in them.
+
+#include "server/api/access.h"
+
+#include "server/api/scripted_model.h"
+#include "server/api/sha256.h"
+
+namespace rocmforge::server {
+namespace {
+
+using testing::Answer;
+using testing::at;
+using testing::ScriptedApi;
+using testing::text;
+
+class OpenTest : public ScriptedApi {};
+
+TEST(Sha256, EqualsThePublishedVectors) {
+  EXPECT_EQ(to_hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(to_hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(to_hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(to_hex(sha256(std::string(1'000'000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+class AccessTest : public ScriptedApi {
+ protected:
+  void SetUp() override {
+    ApiOptions options;
+    options.access.api_keys = {"first-key", "second-key"};
+    start(std::move(options));
+  }
+};
+
+const std::pair<const char*, const char*> kClosed[] = {{"POST", "/v1/chat/completions"},
+                                                       {"POST", "/v1/completions"},
+                                                       {"POST", "/v1/embeddings"},
+                                                       {"GET", "/v1/models"},
+                                                       {"GET", "/v1/models/story"},
+                                                       {"POST", "/v1/models/load"},
+                                                       {"POST", "/v1/models/unload"},
+                                                       {"POST", "/tokenize"},
+                                                       {"POST", "/detokenize"},
+                                                       {"POST", "/apply-template"},
+                                                       {"GET", "/metrics"},
+                                                       {"POST", "/generate"},
+                                                       {"POST", "/generate/stream"},
+                                                       {"GET", "/status/x"},
+                                                       {"POST", "/cancel/x"},
+                                                       {"GET", "/nothing"},
+                                                       {"DELETE", "/v1/models/story"},
+                                                       {"GET", "/v1/chat/completions"},
+                                                       {"PUT", "/"}};
+
+TEST_F(AccessTest, EveryRouteWithEveryKindOfCredential) {
+  const std::pair<std::vector<Header>, bool> credentials[] = {
+      {{}, false},
+      {{{"authorization", "Bearer wrong"}}, false},
+      {{{"authorization", "Bearer "}}, false},
+      {{{"authorization", "Bearer"}}, false},
+      {{{"authorization", "Basic first-key"}}, false},
+      {{{"authorization", "first-key"}}, false},
+      {{{"authorization", "Bearer first-key x"}}, false},
+      {{{"authorization", "Bearer  first-key"}}, false},
+      {{{"authorization", "Bearer first-ke"}}, false},
+      {{{"authorization", "Bearer first-keyy"}}, false},
+      {{{"authorization", "Bearer FIRST-KEY"}}, false},
+      {{{"x-api-key", "wrong"}}, false},
+      {{{"x-api-key", ""}}, false},
+      {{{"authorization", "Bearer first-key"}, {"authorization", "Bearer first-key"}}, false},
+      {{{"authorization", "Bearer wrong"}, {"x-api-key", "first-key"}}, false},
+      {{{"authorization", "Bearer first-key"}, {"x-api-key", "wrong"}}, false},
+      {{{"authorization", "Bearer first-key"}, {"x-api-key", "second-key"}}, false},
+      {{{"authorization", "Bearer first-key"}}, true},
+      {{{"authorization", "bearer second-key"}}, true},
+      {{{"x-api-key", "second-key"}}, true},
+      {{{"authorization", "Bearer first-key"}, {"x-api-key", "first-key"}}, true},
+  };
+  for (const auto& [method, path] : kClosed) {
+    for (const auto& [headers, good] : credentials) {
+      const Answer answer = ask(method, path, "{}", headers);
+      EXPECT_EQ(answer.status != 401, good) << method << path << (headers.empty() ? "" : headers[0].value);
+      if (!good) {
+        EXPECT_EQ(text(at(answer.json(), "error", "code")), "invalid_api_key");
+        EXPECT_EQ(*answer.header("WWW-Authenticate"), "Bearer");
+      }
+    }
+  }
+  EXPECT_TRUE(submitted_.empty());
+}
+
+TEST_F(AccessTest, OpenRoutesNeedNoKey) {
+  EXPECT_EQ(ask("GET", "/health").status, 200);
+  EXPECT_EQ(ask("GET", "/ready").status, 200);
+  EXPECT_EQ(ask("GET", "/").status, 200);
+  EXPECT_EQ(ask("HEAD", "/").status, 200);
+  EXPECT_EQ(ask("OPTIONS", "/v1/chat/completions").status, 204);
+  EXPECT_EQ(ask("OPTIONS", "*").status, 204);
+}
+
+TEST_F(AccessTest, NoTrickWithThePathOpensARoute) {
+  for (const char* path : {"//v1/models",
+                           "/v1//models",
+                           "/v1/./models",
+                           "/v1/../v1/models",
+                           "/health/../v1/models",
+                           "/health/../metrics",
+                           "/%76%31/models",
+                           "/v1/%6dodels",
+                           "/v1/models%2f",
+                           "/v1/models%00",
+                           "/v1/models;x",
+                           "/;/v1/models",
+                           "/health;/../v1/models",
+                           "/V1/models",
+                           "/v1/MODELS",
+                           "/v1/models.json",
+                           "http://localhost/v1/models",
+                           "http://x/health",
+                           "https://localhost/health",
+                           "/v1/v1/models",
+                           "/health/v1/models",
+                           "/healthz",
+                           "/health%20",
+                           "/metrics?/health",
+                           "/v1/models#/health",
+                           "/page/../v1/models",
+                           "/./metrics",
+                           "/ready/../../metrics",
+                           "*",
+                           "v1/models",
+                           "/v1/health/../models",
+                           "\\v1\\models",
+                           "/%2e%2e/metrics",
+                           "/health//",
+                           "?/health",
+                           "/../health"}) {
+    for (const char* method : {"GET", "POST", "HEAD"}) {
+      const Answer answer = ask(method, path, "{}");
+      EXPECT_EQ(answer.status, 401) << method << " " << path;
+      const Answer with_key = ask(method, path, "{}", {{"authorization", "Bearer first-key"}});
+      const bool is_metrics = std::string_view(path) == "/metrics?/health",
+                 is_models = std::string_view(path).starts_with("/v1/models");
+      if (!is_metrics && !is_models) {
+        EXPECT_TRUE(with_key.status == 404 || with_key.status == 405) << method << " " << path;
+      }
+    }
+  }
+}
+
+TEST_F(AccessTest, ARequestBelongsToTheKeyItCameWith) {
+  const auto exchange =
+      send("POST", "/generate/stream", R"({"prompt":"Once"})", {{"authorization", "Bearer first-key"}});
+  submitted_[0].send(TokenEvent{.token = TokenId(9), .text = "x"});
+  const std::string id = text(at(*parse_json(answer_of(exchange).events().at(0)), "request_id"));
+  EXPECT_EQ(ask("GET", "/status/" + id, "", {{"authorization", "Bearer second-key"}}).status, 404);
+  EXPECT_EQ(ask("POST", "/cancel/" + id, "", {{"authorization", "Bearer second-key"}}).status, 404);
+  EXPECT_FALSE(submitted_[0].is_cancelled);
+  EXPECT_EQ(ask("GET", "/status/" + id, "", {{"authorization", "Bearer first-key"}}).status, 200);
+  send("POST", "/generate", R"({"prompt":"Once"})", {{"authorization", "Bearer second-key"}});
+  EXPECT_NE(submitted_[0].request.cache_salt, submitted_[1].request.cache_salt);
+  EXPECT_EQ(submitted_[0].request.cache_salt.find("key"), std::string::npos);
+}
+
+TEST_F(OpenTest, H13_OnlyThisMachinesNamesAreAnsweredTo) {
+  for (const char* host :
+       {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8080"}) {
+    EXPECT_EQ(ask("GET", "/v1/models", "", {{"host", host}}).status, 200) << host;
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example:8080", "",
+                           "[::2]", "192.168.1.5", "0.0.0.0"}) {
+    for (const char* path : {"/v1/models", "/", "/health"}) {
+      const Answer answer = ask("GET", path, "", {{"host", host}});
+      EXPECT_EQ(answer.status, 403) << host;
+      EXPECT_EQ(text(at(answer.json(), "error", "type")), "permission_error");
+    }
+  }
+  ApiOptions options;
+  options.access.allowed_hosts = {"my.box"};
+  start(options);
+  EXPECT_EQ(ask("GET", "/health", "", {{"host", "My.Box:99"}}).status, 200);
+  options.access.any_host = true;
+  start(options);
+  EXPECT_EQ(ask("GET", "/health", "", {{"host", "anything"}}).status, 200);
+}
+
+TEST_F(OpenTest, CorsIsOffUnlessAnOriginIsAllowed) {
+  const std::vector<Header> from_page = {{"origin", "https://app.example"}};
+  EXPECT_FALSE(ask("OPTIONS", "/v1/models", "", from_page).header("Access-Control-Allow-Origin"));
+  EXPECT_FALSE(ask("GET", "/v1/models", "", from_page).header("Access-Control-Allow-Origin"));
+  EXPECT_EQ(ask("POST", "/v1/chat/completions", chat(), from_page).status, 403);
+  EXPECT_EQ(ask("POST", "/v1/chat/completions", chat(), {{"origin", "null"}}).status, 403);
+  send("POST", "/v1/chat/completions", chat(), {{"origin", "http://localhost:8080"}});
+  EXPECT_EQ(submitted_.size(), 1u) << "the server's own page may ask";
+
+  ApiOptions options;
+  options.access.cors_origins = {"https://app.example"};
+  start(options);
+  const Answer preflight = ask("OPTIONS", "/v1/chat/completions", "", from_page);
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(*preflight.header("Access-Control-Allow-Origin"), "https://app.example");
+  EXPECT_NE(preflight.header("Access-Control-Allow-Headers")->find("Authorization"), std::string::npos);
+  EXPECT_EQ(*ask("GET", "/v1/models", "", from_page).header("Access-Control-Allow-Origin"), "https://app.example");
+  EXPECT_FALSE(
+      ask("GET", "/v1/models", "", {{"origin", "https://app.example.evil"}}).header("Access-Control-Allow-Origin"));
+  EXPECT_EQ(*ask("POST", "/v1/chat/completions", "{", from_page).header("Vary"), "Origin") << "errors can be read, too";
+}
+
+}  // namespace
+}  // namespace rocmforge::server

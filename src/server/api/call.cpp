@@ -1,0 +1,93 @@
+#include "server/api/call.h"
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "server/api/fields.h"
+
+namespace rocmforge::server {
+
+namespace {
+
+// A bijection that scatters its input over 64 bits (splitmix64).
+uint64_t scatter(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+constexpr size_t kMaxModelNameBytes = 512;
+
+}  // namespace
+
+std::string ApiShared::make_id(std::string_view prefix) {
+  const uint64_t n = n_ids++;
+  return fmt::format("{}-{:016x}{:08x}", prefix, scatter(id_salt ^ n), n);
+}
+
+uint64_t ApiShared::random_seed() {
+  return scatter(~id_salt ^ n_ids++);
+}
+
+void Call::respond(ResponseHead head, std::string body) const {
+  if (!origin.empty()) {
+    head.headers.push_back({"Access-Control-Allow-Origin", origin});
+    head.headers.push_back({"Vary", "Origin"});
+  }
+  shared->metrics.answered(head.status);
+  exchange->respond(std::move(head), std::move(body));
+}
+
+void Call::respond(int status, std::string json, std::vector<Header> headers) const {
+  respond(ResponseHead{.status = status, .headers = std::move(headers)}, std::move(json));
+}
+
+void Call::refuse(const ApiError& error) const {
+  respond(error.head(), error.to_json());
+}
+
+void Call::start_event_stream() const {
+  ResponseHead head{.content_type = "text/event-stream",
+                    .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+                    .ping = ":\n\n"};
+  if (!origin.empty()) {
+    head.headers.push_back({"Access-Control-Allow-Origin", origin});
+    head.headers.push_back({"Vary", "Origin"});
+  }
+  shared->metrics.answered(head.status);
+  exchange->start_stream(std::move(head));
+  exchange->write(":\n\n");  // the client sees a living stream before the prompt is computed
+}
+
+std::optional<JsonValue> Call::read_body() const {
+  const std::string body = exchange->take_body();
+  auto parsed = parse_json(body);
+  if (!parsed.ok()) {
+    refuse({.status = 400, .message = "The body is not JSON: " + parsed.error().message, .code = "invalid_json"});
+    return {};
+  }
+  if (!parsed->as<JsonObject>()) {
+    refuse({.status = 400, .message = "The body must be a JSON object.", .code = "invalid_json"});
+    return {};
+  }
+  return std::move(*parsed);
+}
+
+void Call::with_model(const JsonValue& body, WithModel then) const {
+  Fields fields(body);
+  const std::string name = fields.text("model", kMaxModelNameBytes).value_or("");
+  const bool wait = fields.boolean("wait_for_model").value_or(true);
+  if (fields.error()) return refuse(*fields.error());
+  const std::string wanted = name.empty() ? shared->models.default_name() : name;
+  if (!wait && !shared->models.try_acquire(wanted)) {
+    if (const auto begun = shared->models.load(wanted); !begun.ok()) return refuse(ApiError::from(begun.error()));
+    return refuse(ApiError::unavailable("The model is being loaded.", "model_loading", 1));
+  }
+  shared->models.acquire(wanted, [call = *this, then = std::move(then)](Result<ModelRef> model) {
+    if (!model.ok()) return call.refuse(ApiError::from(model.error()));
+    call.shared->post_work([then, ready = std::move(*model)]() mutable { then(std::move(ready)); });
+  });
+}
+
+}  // namespace rocmforge::server

@@ -1,0 +1,35 @@
+#pragma once
+// Server-sent events, and the pieces that the shapes of answers share.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/request.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge::server {
+
+inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
+
+// One event with one line of data. JSON text holds no line breaks.
+std::string event_of(std::string_view json);
+
+// As OpenAI names reasons: cancelled is a stop that somebody asked for.
+std::string_view openai_finish_name(FinishReason reason);
+std::string_view finish_name(FinishReason reason);
+
+void write_usage(JsonWriter& w, const RequestUsage& usage);
+
+// {"token", "logprob", "bytes", "top_logprobs"} of a chat's answer.
+void write_chat_logprob(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, TokenId token,
+                        const TokenLogprobs& logprobs);
+
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of a completion's. `offset` is where the first token
+// begins in the text, in characters; it is moved to where the last ends.
+void write_completion_logprobs(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> tokens,
+                               std::span<const TokenLogprobs> logprobs, uint64_t& offset);
+
+}  // namespace rocmforge::server

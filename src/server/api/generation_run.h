@@ -1,0 +1,212 @@
+#pragma once
+// One answer being generated: its choices submitted, their events turned into chunks of a stream or gathered into one
+// object. How chunks and objects look is the Shape's business:
+//
+//   bool is_stream() const;
+//   std::string first(uint32_t choice);                                 // events that open a choice
+//   std::string token(uint32_t choice, const TokenEvent& event);        // events of one token
+//   std::string last(uint32_t choice, const ChoiceSoFar& so_far, const FinishEvent& event);
+//   std::string end(const RequestUsage& total);                         // events that close the stream
+//   std::string whole(std::span<const ChoiceSoFar>, const RequestUsage& total);
+//
+// Threads: start() on a worker; events on the engine's thread, one at a time; cancel() on any. Chunks wait in `held_`
+// until every choice was accepted: a stream that has begun can no longer be answered with a status.
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api/call.h"
+#include "server/api/events.h"
+
+namespace rocmforge::server {
+
+// What a choice has become so far.
+struct ChoiceSoFar {
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprobs> logprobs;  // one per token when asked for
+  FinishReason reason = FinishReason::stop;
+  bool is_finished = false;
+};
+
+template <class Shape>
+class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> {
+ public:
+  static void start(Call call, ModelRef model, std::string id, Shape shape, std::vector<GenerationRequest> requests) {
+    std::shared_ptr<GenerationRun> run(
+        new GenerationRun(std::move(call), std::move(model), std::move(id), std::move(shape), requests.size()));
+    run->submit(std::move(requests));
+  }
+
+ private:
+  GenerationRun(Call call, ModelRef model, std::string id, Shape shape, size_t n_choices)
+      : call_(std::move(call)),
+        id_(std::move(id)),
+        shape_(std::move(shape)),
+        metrics_(call_.shared->metrics.model(model->name)),
+        model_(std::move(model)),
+        choices_(n_choices),
+        last_token_(n_choices, call_.arrived) {}
+
+  void submit(std::vector<GenerationRequest> requests) {
+    const ModelRef model = model_;
+    call_.shared->requests.add(id_,
+                               {.model = model->name,
+                                .owner = call_.owner,
+                                .n_prompt_tokens = static_cast<uint32_t>(requests[0].prompt.size())},
+                               [weak = this->weak_from_this()] {
+                                 if (const auto run = weak.lock()) run->cancel();
+                               });
+    for (uint32_t i = 0; i < choices_.size(); i++) {
+      const auto receive = [self = this->shared_from_this(), i](RequestEvent&& event) {
+        self->receive(i, std::move(event));
+      };
+      const Result<RequestId> accepted = model->generate(std::move(requests[i]), receive);
+      if (!accepted.ok()) return refuse(ApiError::from(accepted.error()));
+      const std::lock_guard lock(mutex_);
+      ids_.push_back(*accepted);
+    }
+    open();
+    // On a worker: the exchange may be cancelled by our own write, with the mutex held.
+    call_.exchange->on_cancel([weak = this->weak_from_this(), shared = call_.shared] {
+      shared->post_work([weak] {
+        if (const auto run = weak.lock()) run->cancel();
+      });
+    });
+  }
+
+  // One choice was not accepted: the others are ended, and nobody hears of them.
+  void refuse(const ApiError& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    cancel();
+    call_.refuse(error);
+    end_record("error");
+  }
+
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    if (shape_.is_stream()) {
+      call_.start_event_stream();
+      for (uint32_t i = 0; i < choices_.size(); i++) write(shape_.first(i));
+    }
+    for (auto& [choice, event] : std::exchange(held_, {})) handle(choice, std::move(event));
+  }
+
+  void cancel() {
+    std::unique_lock lock(mutex_);
+    const ModelRef model = model_;
+    const std::vector<RequestId> ids = ids_;
+    lock.unlock();
+    if (!model) return;
+    for (const RequestId id : ids) model->cancel(id);
+  }
+
+  void receive(uint32_t choice, RequestEvent&& event) {
+    const std::lock_guard lock(mutex_);
+    if (is_open_ && !is_over_) return handle(choice, std::move(event));
+    if (!is_over_) held_.emplace_back(choice, std::move(event));
+  }
+
+  // All below with mutex_ held.
+  void handle(uint32_t choice, RequestEvent&& event) {
+    if (is_over_) return;
+    if (const auto* start = std::get_if<StartEvent>(&event)) {
+      metrics_.queued(start->queue_seconds);
+      call_.shared->requests.update(id_, [](RequestStatus& status) { status.is_running = true; });
+    } else if (auto* token = std::get_if<TokenEvent>(&event)) {
+      handle_token(choice, std::move(*token));
+    } else {
+      handle_finish(choice, std::get<FinishEvent>(event));
+    }
+  }
+
+  void handle_token(uint32_t choice, TokenEvent&& event) {
+    ChoiceSoFar& so_far = choices_[choice];
+    const TimePoint now = call_.shared->options.clock();
+    const double waited = seconds(now - std::exchange(last_token_[choice], now));
+    so_far.tokens.empty() ? metrics_.first_token(waited) : metrics_.next_token(waited);
+    so_far.tokens.push_back(event.token);
+    n_generated_++;
+    call_.shared->requests.update(id_, [&](RequestStatus& status) { status.n_generated = n_generated_; });
+    if (shape_.is_stream()) return write(shape_.token(choice, event));
+    so_far.text += event.text;
+    if (event.logprobs) so_far.logprobs.push_back(std::move(*event.logprobs));
+  }
+
+  void handle_finish(uint32_t choice, FinishEvent& event) {
+    ChoiceSoFar& so_far = choices_[choice];
+    so_far.is_finished = true;
+    so_far.reason = event.reason;
+    if (event.reason == FinishReason::error) return fail(*event.error);
+    so_far.text += event.text;
+    total_.n_prompt = std::max(total_.n_prompt, event.usage.n_prompt);
+    total_.n_cached = std::max(total_.n_cached, event.usage.n_cached);
+    total_.n_generated += event.usage.n_generated;
+    metrics_.finished(seconds(call_.shared->options.clock() - call_.arrived), event.usage.n_prompt,
+                      event.usage.n_generated);
+    if (shape_.is_stream()) write(shape_.last(choice, so_far, event));
+    n_finished_++;
+    if (n_finished_ < choices_.size()) return;
+    if (shape_.is_stream()) {
+      write(shape_.end(total_));
+      call_.exchange->finish();
+    } else {
+      call_.respond(200, shape_.whole(choices_, total_));
+    }
+    is_over_ = true;
+    end_record(std::string(finish_name(event.reason)));
+    release();
+  }
+
+  // The request failed after it was accepted: with a status if nothing was sent, else as the stream's last event.
+  void fail(const Error& error) {
+    is_over_ = true;
+    const ApiError said = ApiError::from(error);
+    if (shape_.is_stream()) {
+      write(event_of(said.to_json()));
+      write(kDoneEvent);
+      call_.exchange->finish();
+    } else {
+      call_.refuse(said);
+    }
+    end_record("error");
+    for (const RequestId id : ids_) model_->cancel(id);
+    release();
+  }
+
+  void write(std::string_view events) {
+    if (!events.empty()) call_.exchange->write(events);
+  }
+  void end_record(std::string reason) { call_.shared->requests.end(id_, std::move(reason), n_generated_); }
+  // This is the engine's thread, on which its model must not end, should this be the last to hold it.
+  void release() {
+    call_.shared->post_work([model = std::move(model_)] {});
+  }
+
+  const Call call_;
+  const std::string id_;
+  Shape shape_;
+  ModelMetrics& metrics_;
+
+  std::mutex mutex_;
+  ModelRef model_;  // until the answer is complete
+  std::vector<RequestId> ids_;
+  std::vector<ChoiceSoFar> choices_;
+  std::vector<TimePoint> last_token_;  // per choice; the arrival before the first
+  std::vector<std::pair<uint32_t, RequestEvent>> held_;
+  RequestUsage total_;
+  uint32_t n_generated_ = 0;
+  size_t n_finished_ = 0;
+  bool is_open_ = false;
+  bool is_over_ = false;  // answered: what comes now is nobody's business
+};
+
+}  // namespace rocmforge::server

@@ -1,0 +1,87 @@
+// GET /v1/models, GET /v1/models/{id}, POST /v1/models/load, POST /v1/models/unload
+
+#include <algorithm>
+
+#include "server/api/fields.h"
+#include "server/api/routes.h"
+#include "server/api/state_names.h"
+
+namespace rocmforge::server {
+namespace {
+
+void write_model(JsonWriter& w, const ModelEntry& entry) {
+  w.begin_object().key("id").value(entry.name).key("object").value("model");
+  w.key("created").value(entry.modified_seconds).key("owned_by").value("rocmforge");
+  w.key("state").value(state_name(entry.state));
+  if (entry.facts) {
+    // The names that clients of other servers look for.
+    w.key("max_model_len")
+        .value(entry.facts->n_context_train)
+        .key("context_length")
+        .value(entry.facts->n_context_train);
+    w.key("meta").begin_object().key("n_ctx_train").value(entry.facts->n_context_train);
+    w.key("n_params").value(entry.facts->n_parameters).key("n_vocab").value(entry.facts->n_vocab);
+    w.key("n_embd").value(entry.facts->width).key("size").value(entry.file_bytes);
+    w.key("architecture").value(entry.facts->architecture).end_object();
+  }
+  w.end_object();
+}
+
+ApiError no_such_model() {
+  return ApiError::not_found("There is no model of this name; GET /v1/models lists them.", "model_not_found");
+}
+
+// Begins `what` with the model that the body names.
+void change_model(const Call& call, const std::function<Result<void>(std::string_view)>& what, const char* status) {
+  const auto body = call.read_body();
+  if (!body) return;
+  Fields fields(*body);
+  const auto name = fields.text("model", 512);
+  if (!name) fields.refuse("model", "must name a model.");
+  if (fields.error()) return call.refuse(*fields.error());
+  if (const auto done = what(*name); !done.ok()) return call.refuse(ApiError::from(done.error()));
+  JsonWriter w;
+  w.begin_object().key("model").value(*name).key("status").value(status);
+  call.respond(200, w.end_object().take());
+}
+
+}  // namespace
+
+std::string_view state_name(ModelState state) {
+  switch (state) {
+    case ModelState::unloaded:
+      return "unloaded";
+    case ModelState::loading:
+      return "loading";
+    case ModelState::ready:
+      return "ready";
+    case ModelState::failed:
+      return "failed";
+  }
+  RF_UNREACHABLE("a ModelState outside its enum");
+}
+
+void list_models(const Call& call) {
+  JsonWriter w;
+  w.begin_object().key("object").value("list").key("data").begin_array();
+  for (const ModelEntry& entry : call.shared->models.list()) write_model(w, entry);
+  call.respond(200, w.end_array().end_object().take());
+}
+
+void show_model(const Call& call) {
+  const auto models = call.shared->models.list();
+  const auto found = std::ranges::find(models, call.argument, &ModelEntry::name);
+  if (found == models.end()) return call.refuse(no_such_model());
+  JsonWriter w;
+  write_model(w, *found);
+  call.respond(200, w.take());
+}
+
+void load_model(const Call& call) {
+  change_model(call, call.shared->models.load, "loading");
+}
+void unload_model(const Call& call) {
+  change_model(call, call.shared->models.unload, "unloading");
+}
+
+}  // namespace rocmforge::server

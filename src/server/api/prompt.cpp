@@ -1,0 +1,142 @@
+#include "server/api/prompt.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "server/api/generation_fields.h"
+
+namespace rocmforge::server {
+namespace {
+
+using tokenizer::ChatRequest;
+using tokenizer::Tokenizer;
+using tokenizer::TokenType;
+
+// Splits a spelled control token in two. A noncharacter: no text means anything by it.
+constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
+
+void check_content(Fields& fields, const JsonValue& message, const std::string& at, bool may_lack) {
+  const JsonValue* content = message.find("content");
+  if (!content || content->is_null()) {
+    if (!may_lack) fields.refuse(at + ".content", "must be a string or an array of parts.");
+    return;
+  }
+  if (content->as<std::string>()) return;
+  const auto* parts = content->as<JsonArray>();
+  if (!parts) return fields.refuse(at + ".content", "must be a string or an array of parts.");
+  for (size_t i = 0; i < parts->size(); i++) {
+    const std::string part = fmt::format("{}.content[{}]", at, i);
+    const JsonValue* type = (*parts)[i].find("type");
+    const std::string* name = type ? type->as<std::string>() : nullptr;
+    if (!name) return fields.refuse(part + ".type", "must be a string.");
+    if (*name != "text") {
+      return fields.refuse(part + ".type", "can only be \"text\": this server reads no images, audio or files.");
+    }
+    const JsonValue* text = (*parts)[i].find("text");
+    if (!text || !text->as<std::string>()) return fields.refuse(part + ".text", "must be a string.");
+  }
+}
+
+void check_message(Fields& fields, const JsonValue& message, const std::string& at) {
+  if (!message.as<JsonObject>()) return fields.refuse(at, "must be an object.");
+  const JsonValue* role = message.find("role");
+  const std::string* name = role ? role->as<std::string>() : nullptr;
+  static const std::unordered_set<std::string_view> kRoles = {"system",    "developer", "user",
+                                                              "assistant", "tool",      "function"};
+  if (!name || !kRoles.contains(*name)) {
+    return fields.refuse(at + ".role", "must be system, developer, user, assistant, tool or function.");
+  }
+  check_content(fields, message, at, *name == "assistant");
+  const JsonValue* calls = message.find("tool_calls");
+  if (calls && !calls->is_null() && !calls->as<JsonArray>()) fields.refuse(at + ".tool_calls", "must be an array.");
+}
+
+// The control tokens' spellings, longest first within a first byte.
+class ControlNames {
+ public:
+  explicit ControlNames(const Tokenizer& tokenizer) {
+    const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
+    for (size_t i = 0; i < vocabulary.size(); i++) {
+      if (vocabulary.types[i] != TokenType::control) continue;
+      const std::string_view name = vocabulary.tokens[i];
+      if (name.size() >= 2) by_first_[static_cast<uint8_t>(name[0])].push_back(name);
+    }
+  }
+
+  void mark(std::string& text) const {
+    std::string out;
+    size_t done = 0;
+    for (size_t at = 0; at < text.size(); at++) {
+      const auto& names = by_first_[static_cast<uint8_t>(text[at])];
+      const std::string_view rest = std::string_view(text).substr(at);
+      if (std::ranges::none_of(names, [&](std::string_view name) { return rest.starts_with(name); })) continue;
+      out.append(text, done, at + 1 - done);
+      out += kMark;
+      done = at + 1;
+    }
+    if (done > 0) text = out.append(text, done);
+  }
+
+ private:
+  std::array<std::vector<std::string_view>, 256> by_first_;
+};
+
+void mark_texts(JsonValue& value, const ControlNames& names) {
+  if (auto* text = std::get_if<std::string>(&value.state())) {
+    names.mark(*text);
+  } else if (auto* array = std::get_if<JsonArray>(&value.state())) {
+    for (JsonValue& item : *array) mark_texts(item, names);
+  } else if (auto* object = std::get_if<JsonObject>(&value.state())) {
+    for (auto& [key, member] : *object) mark_texts(member, names);
+  }
+}
+
+}  // namespace
+
+ChatRequest read_conversation(Fields& fields) {
+  ChatRequest out;
+  const JsonArray* messages = fields.array("messages", kMaxMessages);
+  if (!messages || messages->empty()) {
+    fields.refuse("messages", "must be an array with at least one message.");
+    return out;
+  }
+  for (size_t i = 0; i < messages->size() && !fields.error(); i++) {
+    check_message(fields, (*messages)[i], fmt::format("messages[{}]", i));
+  }
+  if (fields.error()) return out;
+  out.messages = *messages;
+  out.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  out.enable_thinking = fields.boolean("enable_thinking");
+  if (const JsonObject* variables = fields.object("chat_template_kwargs", 256)) out.variables = *variables;
+  if (const auto effort = fields.text("reasoning_effort", 64))
+    out.variables.emplace_back("reasoning_effort", JsonValue(*effort));
+  return out;
+}
+
+Result<std::string> render_conversation(const ServedModel& model, const ChatRequest& conversation) {
+  return model.chat_template->render(conversation);
+}
+
+Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation) {
+  const ControlNames names(*model.tokenizer);
+  for (JsonValue& message : conversation.messages) {
+    const JsonValue* role = message.find("role");
+    const bool is_ours = role && role->as<std::string>() && *role->as<std::string>() == "assistant";
+    // What the model itself wrote may be read by its template: "<think>" and the like stay whole there.
+    if (!is_ours) mark_texts(message, names);
+  }
+  const std::string text = TRY(model.chat_template->render(conversation));
+  std::vector<TokenId> tokens;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(kMark, at), text.size());
+    const auto piece = TRY(model.tokenizer->encode(std::string_view(text).substr(at, end - at),
+                                                   {.parse_special = true, .add_bos = at == 0}));
+    tokens.insert(tokens.end(), piece.begin(), piece.end());
+    at = end + kMark.size();
+  }
+  return tokens;
+}
+
+}  // namespace rocmforge::server

@@ -1,0 +1,48 @@
+#pragma once
+// The requests under way and the last ones that ended, by the id their answer carries: for /status and /cancel.
+//
+// Threads: any.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rocmforge::server {
+
+struct RequestStatus {
+  std::string model = {};
+  std::string owner = {};   // only the same one may see it
+  bool is_running = false;  // false: waiting, or finished
+  bool is_finished = false;
+  std::string finish_reason = {};  // when finished
+  uint32_t n_prompt_tokens = 0, n_generated = 0;
+};
+
+class RequestTable {
+ public:
+  static constexpr size_t kMaxEnded = 256;  // kept
+
+  void add(const std::string& id, RequestStatus status, std::function<void()> cancel);
+  void update(std::string_view id, const std::function<void(RequestStatus&)>& change);
+  void end(std::string_view id, std::string finish_reason, uint32_t n_generated);
+
+  std::optional<RequestStatus> find(std::string_view id, std::string_view owner) const;
+  // False when there is no such request or it has ended.
+  bool cancel(std::string_view id, std::string_view owner);
+  size_t n_active() const;
+
+ private:
+  struct Entry {
+    RequestStatus status;
+    std::function<void()> cancel;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry, std::less<>> all_;
+  std::deque<std::string> ended_;
+};
+
+}  // namespace rocmforge::server

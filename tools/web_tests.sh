@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# web_tests.sh [BINARY]: the web page in Chromium, and the API with OpenAI's client and promtool, against BINARY serving
+# the bundled model. Needs node, npm's registry and Chromium (make deps-web). Where one is missing it says so and passes,
+# except in CI (CI=true), where they should be there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export ROCMFORGE=${1:-$PWD/build/release/rocmforge}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/rocmforge
+
+missing() {
+  echo "web tests not run: $1"
+  if [ "${CI:-}" = true ]; then exit 1; fi
+  exit 0
+}
+
+# Debian's package, unpacked and not installed: installing it would start a service.
+fetch_promtool() {
+  local folder=$cache/prometheus
+  [ -x "$folder/usr/bin/promtool" ] || {
+    rm -rf "$folder" && mkdir -p "$folder"
+    (cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb usr/bin/prometheus)
+  } >/dev/null 2>&1 || return 1
+  export PROMTOOL=$folder/usr/bin/promtool
+}
+
+[ -x "$ROCMFORGE" ] || { echo "no program at $ROCMFORGE: build it first"; exit 1; }
+for program in node npm chromium; do
+  command -v "$program" >/dev/null || missing "there is no $program (make deps-web installs it)"
+done
+if [ ! tests/web/node_modules/.package-lock.json -nt tests/web/package-lock.json ]; then
+  (cd tests/web && npm ci --no-audit --no-fund --loglevel=error) || missing "npm could not install what tests/web/package-lock.json lists"
+fi
+fetch_promtool || echo "promtool could not be fetched: /metrics is checked without it"
+
+exec node --test --test-concurrency=2 tests/web/*.test.mjs

@@ -12,6 +12,7 @@
 #include "engine_commands.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
+#include "serve.h"
 #include "terminal.h"
 
 namespace rocmforge::apps {
@@ -203,7 +204,39 @@ void add_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
   app->add_option("--seed", sampling.seed, "Seed; the same seed gives the same text (default 0)");
 }
 
+void add_serve_flags(CLI::App* app, ServeCommand& o) {
+  app->remove_option(app->get_option("MODEL"));
+  app->add_option("MODEL", o.models, "GGUF files or names of models, the first for requests that name none");
+  app->add_option("--host", o.host, "Address to listen on (default 127.0.0.1: this machine only)");
+  app->add_option("--port", o.port, "Port; 0: any free one (default 8080)");
+  app->add_option("--api-key", o.api_keys, "Ask clients for this key; may be given several times")
+      ->allow_extra_args(false);
+  app->add_option("--api-key-file", o.api_key_file, "Ask for one of the keys in this file, one per line");
+  app->add_option("--cors-origin", o.cors_origins, "Let pages of this origin ask; may be given several times; * is all")
+      ->allow_extra_args(false);
+  app->add_option("--allowed-host", o.allowed_hosts,
+                  "A further Host name to answer to when listening on this machine only")
+      ->allow_extra_args(false);
+  app->add_option("--parallel", o.max_running, "Requests that run at once (default 64)")->check(CLI::Range(1, 1024));
+  app->add_option("--queue", o.max_queued, "Requests that may wait (default 512)");
+  app->add_option("--queue-tokens", o.max_queued_tokens, "Prompt tokens that may wait (default 1048576)");
+  app->add_option("--kv-tokens", o.n_kv_tokens, "Context of all requests together (default: what memory allows)");
+  app->add_option("--ttl", o.ttl_seconds, "Unload a model after this many seconds without a request (default: never)");
+  app->add_option("--drain-seconds", o.drain_seconds, "After SIGTERM, let running requests go on (default 30)");
+  app->add_option("--ping-seconds", o.ping_seconds, "Send a comment into a stream silent for so long (default 5)")
+      ->check(CLI::Range(1, 15));
+  app->add_option("--max-connections", o.max_connections, "Open connections at once (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--max-body", o.max_body_bytes, "Bytes of a request's body (default 16 MiB)")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+}
+
 void CommandLine::add_engine_commands() {
+  {
+    auto [app, o] = add<ServeCommand>("serve", "Answer OpenAI's clients over HTTP, with a page for the browser", serve);
+    add_engine_flags(app, o->engine);
+    add_serve_flags(app, *o);
+  }
   {
     auto [app, o] = add<RunCommand>("run", "Continue a text", rocmforge::apps::run);
     add_engine_flags(app, o->engine);

@@ -13,7 +13,7 @@ DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-forma
 # A browser; node and npm where there is none yet, whoever packaged it.
 DEPS_WEB := chromium $(shell command -v npm >/dev/null || echo nodejs npm)
 
-.PHONY: run test test-fast test-web ci build deps deps-test deps-ci deps-web bench format clean
+.PHONY: run test test-fast test-web ci build deps deps-test deps-ci deps-web bench soak format clean
 
 run: build
 	$(BINARY) run $(MODEL) -p "Once upon a time" -n 120 --stats
@@ -39,6 +39,13 @@ test-web: build deps-web
 # The slower checks: sanitizers, fuzzers, style. Each stage prints its time and its budget.
 ci: deps deps-test deps-ci deps-web
 	tools/ci.sh
+
+# The server under load and faults, at full length: about half an hour.
+soak: build deps-test
+	cmake --preset release -DRF_TESTS=ON
+	cmake --build --preset release -j $(JOBS) --target rocmforge serving_load
+	for s in streams connections overload kills drain soak; do \
+	  build/release/tests/load/serving_load $(BINARY) $(MODEL) $$s --long || exit 1; done
 
 bench: deps deps-ci
 	cmake --preset release -DRF_BENCH=ON

@@ -65,4 +65,14 @@ struct RenderCommand {
 };
 Result<void> render(const RenderCommand& options);
 
+struct ModelsCommand {
+  bool json = false;
+};
+Result<void> models(const ModelsCommand& options);
+
+struct DoctorCommand {
+  bool json = false;
+};
+Result<void> doctor(const DoctorCommand& options);
+
 }  // namespace rocmforge::apps

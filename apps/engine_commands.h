@@ -39,6 +39,14 @@ struct RunCommand {
 };
 Result<void> run(const RunCommand& options);
 
+struct ChatCommand {
+  EngineFlags engine;
+  SamplingOptions sampling;
+  std::string system;     // the first instruction; empty: none
+  uint32_t n_tokens = 0;  // of an answer; 0: to the end of the context
+};
+Result<void> chat(const ChatCommand& options);
+
 struct LogitsCommand {
   EngineFlags engine;
   std::vector<int32_t> tokens;

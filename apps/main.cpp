@@ -12,6 +12,7 @@
 #include "engine_commands.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
+#include "serve.h"
 #include "terminal.h"
 
 namespace rocmforge::apps {
@@ -131,6 +132,14 @@ CommandLine::CommandLine() {
     app->add_option("--context", o->context_file, "A JSON file: the object with the template's variables")->required();
     app->add_option("--now", o->now, "The time that templates see: '2026-01-02 03:04:05' (default: local time)");
   }
+  {
+    auto [app, o] = add<ModelsCommand>("models", "The models there are", models);
+    app->add_flag("--json", o->json, "One JSON object");
+  }
+  {
+    auto [app, o] = add<DoctorCommand>("doctor", "What is missing to run models here, and what to do", doctor);
+    app->add_flag("--json", o->json, "One JSON object");
+  }
   add_engine_commands();
 }
 
@@ -161,23 +170,91 @@ void add_engine_flags(CLI::App* app, EngineFlags& flags) {
       ->transform(CLI::CheckedTransformer(kKvTypes).description(""));
 }
 
+// "1234=-5.5": what is added to a token's logit.
+void add_logit_bias(SamplingOptions& sampling, const std::string& text) {
+  LogitBias bias;
+  size_t id_end = 0, end = 0;
+  try {
+    bias.token = TokenId(std::stoi(text, &id_end));
+    if (id_end < text.size() && text[id_end] == '=') bias.bias = std::stof(text.substr(id_end + 1), &end);
+  } catch (const std::logic_error&) {  // no number, or one that does not fit
+  }
+  if (end == 0 || id_end + 1 + end != text.size()) {
+    throw CLI::ValidationError("--logit-bias", "'" + text + "' is not of the form ID=VALUE");
+  }
+  sampling.logit_bias.push_back(bias);
+}
+
+void add_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
+  app->add_option("--temp", sampling.temperature, "Temperature; 0 takes the most likely token (default 0.8)");
+  app->add_option("--top-k", sampling.top_k, "Consider the k most likely tokens; 0: all (default 40)");
+  app->add_option("--top-p", sampling.top_p, "Of those, the most likely that add up to p (default 0.95)");
+  app->add_option("--min-p", sampling.min_p, "Of those, the ones with p of the best one's probability (default 0.05)");
+  app->add_option("--repeat-penalty", sampling.repetition_penalty, "Divide the logits of recent tokens (default 1)");
+  app->add_option("--presence-penalty", sampling.presence_penalty, "Take this off them (default 0)");
+  app->add_option("--frequency-penalty", sampling.frequency_penalty, "And this for each time they occur (default 0)");
+  app->add_option("--repeat-last-n", sampling.penalty_last_n, "Recent: of the last n tokens; -1: of all (default 64)");
+  app->add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&sampling](const std::vector<std::string>& all) {
+           for (const std::string& text : all) add_logit_bias(sampling, text);
+         },
+         "ID=VALUE: add VALUE to a token's logit; may be given several times")
+      ->allow_extra_args(false);
+  app->add_option("--seed", sampling.seed, "Seed; the same seed gives the same text (default 0)");
+}
+
+void add_serve_flags(CLI::App* app, ServeCommand& o) {
+  app->remove_option(app->get_option("MODEL"));
+  app->add_option("MODEL", o.models, "GGUF files or names of models, the first for requests that name none");
+  app->add_option("--host", o.host, "Address to listen on (default 127.0.0.1: this machine only)");
+  app->add_option("--port", o.port, "Port; 0: any free one (default 8080)");
+  app->add_option("--api-key", o.api_keys, "Ask clients for this key; may be given several times")
+      ->allow_extra_args(false);
+  app->add_option("--api-key-file", o.api_key_file, "Ask for one of the keys in this file, one per line");
+  app->add_option("--cors-origin", o.cors_origins, "Let pages of this origin ask; may be given several times; * is all")
+      ->allow_extra_args(false);
+  app->add_option("--allowed-host", o.allowed_hosts,
+                  "A further Host name to answer to when listening on this machine only")
+      ->allow_extra_args(false);
+  app->add_option("--parallel", o.max_running, "Requests that run at once (default 64)")->check(CLI::Range(1, 1024));
+  app->add_option("--queue", o.max_queued, "Requests that may wait (default 512)");
+  app->add_option("--queue-tokens", o.max_queued_tokens, "Prompt tokens that may wait (default 1048576)");
+  app->add_option("--kv-tokens", o.n_kv_tokens, "Context of all requests together (default: what memory allows)");
+  app->add_option("--ttl", o.ttl_seconds, "Unload a model after this many seconds without a request (default: never)");
+  app->add_option("--drain-seconds", o.drain_seconds, "After SIGTERM, let running requests go on (default 30)");
+  app->add_option("--ping-seconds", o.ping_seconds, "Send a comment into a stream silent for so long (default 5)")
+      ->check(CLI::Range(1, 15));
+  app->add_option("--max-connections", o.max_connections, "Open connections at once (default 1024)")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--max-body", o.max_body_bytes, "Bytes of a request's body (default 16 MiB)")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+}
+
 void CommandLine::add_engine_commands() {
+  {
+    auto [app, o] = add<ServeCommand>("serve", "Answer OpenAI's clients over HTTP, with a page for the browser", serve);
+    add_engine_flags(app, o->engine);
+    add_serve_flags(app, *o);
+  }
   {
     auto [app, o] = add<RunCommand>("run", "Continue a text", rocmforge::apps::run);
     add_engine_flags(app, o->engine);
     auto* prompt = app->add_option("-p,--prompt", o->prompt, "The text to continue (default 'Once upon a time')");
     app->add_option("-f,--file", o->prompt_file, "Read the text from a file; - is standard input")->excludes(prompt);
     app->add_option("-n", o->n_tokens, "Tokens to write at most (default 128)");
-    app->add_option("--temp", o->sampling.temperature, "Temperature; 0 takes the most likely token (default 0.8)");
-    app->add_option("--top-k", o->sampling.top_k, "Consider the k most likely tokens; 0: all (default 40)");
-    app->add_option("--top-p", o->sampling.top_p, "Of those, the most likely that add up to p (default 0.95)");
-    app->add_option("--min-p", o->sampling.min_p,
-                    "Of those, the ones with p of the best one's probability (default 0.05)");
-    app->add_option("--seed", o->sampling.seed, "Seed; the same seed gives the same text (default 0)");
+    add_sampling_flags(app, o->sampling);
     app->add_option("--stop", o->stop, "End before this text; may be given several times")->allow_extra_args(false);
     app->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
     app->add_flag("--stats", o->stats, "Say how fast it went, on stderr");
     app->add_flag("--json", o->json, "One JSON object at the end, with text, tokens and times");
+  }
+  {
+    auto [app, o] = add<ChatCommand>("chat", "Talk with a model, at the terminal or through a pipe", chat);
+    add_engine_flags(app, o->engine);
+    app->add_option("--system", o->system, "An instruction that comes before everything");
+    app->add_option("-n", o->n_tokens, "Tokens of an answer at most (default: to the end of the context)");
+    add_sampling_flags(app, o->sampling);
   }
   {
     auto [app, o] = add<LogitsCommand>("logits", "Raw logits, for checking", logits);

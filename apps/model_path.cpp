@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine/model_list.h"
+
 namespace rocmforge::apps {
 namespace {
 
@@ -23,8 +25,10 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
+}  // namespace
+
 // Beside the binary, in the source tree around it (it is built in build/PRESET), or where it was installed.
-Result<std::string> find_bundled() {
+Result<std::string> find_bundled_model() {
   std::error_code error;
   const fs::path binary = fs::read_symlink("/proc/self/exe", error);
   if (error) return Error{ErrorCode::file_not_found, "cannot tell where this program lies: " + error.message()};
@@ -39,8 +43,6 @@ Result<std::string> find_bundled() {
                            binary.string())};
 }
 
-}  // namespace
-
 std::string models_directory() {
   if (const auto chosen = environment("ROCMFORGE_MODELS"); !chosen.empty()) return std::string(chosen);
   if (const auto home = environment("HOME"); !home.empty()) return std::string(home) + "/.local/share/rocmforge/models";
@@ -48,15 +50,13 @@ std::string models_directory() {
 }
 
 Result<std::string> find_model(std::string_view model) {
-  if (model.empty()) return find_bundled();
+  if (model.empty()) return find_bundled_model();
   const std::string name(model);
   const std::string directory = models_directory();
   std::error_code ignored;
   if (name.find('/') != std::string::npos || is_file(name)) return name;
   if (!directory.empty()) {
-    for (const std::string& candidate : {name, name + ".gguf"}) {
-      if (is_file(fs::path(directory) / candidate)) return (fs::path(directory) / candidate).string();
-    }
+    if (auto found = find_in_folder(directory, name)) return *found;
   }
   if (fs::exists(name, ignored)) return name;  // something that is no file: opening it says what
   return Error{ErrorCode::file_not_found,

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "engine/generate.h"
 #include "engine_commands.h"
+#include "loading_line.h"
 #include "model_path.h"
 #include "terminal.h"
 
@@ -53,33 +54,6 @@ std::string to_json(const Generated& g, const std::string& text, const LoadingSt
   w.key("loaded_bytes").value(loading.loaded_bytes).key("read_bytes").value(loading.read_bytes).end_object();
   return w.take() + "\n";
 }
-
-// The progress of loading, shown until the first text. Loaders report to it from their threads, so it takes itself out
-// of the store before it ends.
-class LoadingLine {
- public:
-  explicit LoadingLine(WeightStore& weights) : weights_(&weights) {
-    weights.on_progress([this](const LoadingStats& s) {
-      line_.update([&] {
-        return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(s.loaded_bytes), format_bytes(s.total_bytes),
-                           s.gigabytes_per_second());
-      });
-    });
-  }
-  ~LoadingLine() { end(); }
-  LoadingLine(const LoadingLine&) = delete;
-  LoadingLine& operator=(const LoadingLine&) = delete;
-
-  void end() {
-    if (!weights_) return;
-    std::exchange(weights_, nullptr)->on_progress({});
-    line_.clear();
-  }
-
- private:
-  WeightStore* weights_;
-  ProgressLine line_;
-};
 
 }  // namespace
 

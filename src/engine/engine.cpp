@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/units.h"
 #include "engine/engine_core.h"
 
 namespace rocmforge {
@@ -22,17 +23,25 @@ Error bad_request(std::string fact) {
   return {ErrorCode::invalid_argument, "engine: " + std::move(fact)};
 }
 
-// Pages for every running sequence at its longest, if nine tenths of what weights and workspaces leave hold them.
-uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type) {
-  const uint64_t n_useful = uint64_t{options.max_running} * pages_for_tokens(options.n_context);
+uint32_t step_outputs(const EngineOptions& options) {
+  return std::max(options.max_running, std::min(kEmbeddingRows, options.max_step_tokens));
+}
+
+// Pages for every running sequence at its longest, if nine tenths of what weights and workspaces leave hold them. Where
+// that is less than one sequence, all of what is left.
+uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& options, const EngineOptions& asked) {
+  const uint64_t n_longest = pages_for_tokens(options.n_context);
   const auto bill_of = [&](uint32_t n_pages) {
-    return plan.memory_bill(plan.pass_memory(options.max_step_tokens, options.max_step_outputs, n_pages, kv_type));
+    return plan.memory_bill(
+        plan.pass_memory(options.max_step_tokens, options.max_step_outputs, n_pages, asked.kv_type));
   };
   const uint64_t page_bytes = std::max<uint64_t>(1, bill_of(1).kv_bytes);
   const uint64_t needed = bill_of(0).total();
-  const uint64_t available = plan.backend().placement().available_bytes();
-  const uint64_t left = available - std::min(available, needed);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(left / 10 * 9 / page_bytes, 1, n_useful));
+  uint64_t limit = plan.budget_bytes() ? *plan.budget_bytes() : plan.backend().placement().available_bytes();
+  if (asked.max_bytes != 0) limit = std::min(limit, asked.max_bytes);
+  const uint64_t n_left = (limit - std::min(limit, needed)) / page_bytes;
+  return static_cast<uint32_t>(
+      std::min(options.max_running * n_longest, std::max(n_left / 10 * 9, std::min(n_left, n_longest))));
 }
 
 Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const EngineOptions& asked) {
@@ -40,13 +49,22 @@ Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const Engi
     return bad_request(
         fmt::format("{} sequences with {} tokens a step: each needs one", asked.max_running, asked.max_step_tokens));
   }
-  SchedulerOptions options{
-      .n_pages = pages_for_tokens(asked.n_kv_tokens),
-      .n_context = plan.n_context(),
-      .max_running = asked.max_running,
-      .max_step_tokens = asked.max_step_tokens,
-      .max_step_outputs = std::max(asked.max_running, std::min(kEmbeddingRows, asked.max_step_tokens))};
-  if (options.n_pages == 0) options.n_pages = pages_that_fit(plan, options, asked.kv_type);
+  SchedulerOptions options{.n_pages = pages_for_tokens(asked.n_kv_tokens),
+                           .n_context = plan.n_context(),
+                           .max_running = asked.max_running,
+                           .max_step_tokens = asked.max_step_tokens,
+                           .max_step_outputs = step_outputs(asked)};
+  if (options.n_pages == 0) options.n_pages = pages_that_fit(plan, options, asked);
+  const PassMemory memory =
+      plan.pass_memory(options.max_step_tokens, options.max_step_outputs, std::max(options.n_pages, 1u), asked.kv_type);
+  TRY(plan.check_budget(memory));
+  if (options.n_pages == 0) {
+    return Error{
+        ErrorCode::out_of_memory,
+        fmt::format("engine: {} needed with a single page of {} positions; allow more memory or choose smaller "
+                    "steps",
+                    format_bytes(plan.memory_bill(memory).total()), kPageTokens)};
+  }
   return options;
 }
 
@@ -89,6 +107,13 @@ struct Engine::State {
   bool work_once();
   void publish();
 };
+
+PassSize Engine::pass_size(const EngineOptions& options) {
+  return {.max_rows = options.max_step_tokens,
+          .max_outputs = step_outputs(options),
+          .n_pages = pages_for_tokens(options.n_kv_tokens),
+          .kv_type = options.kv_type};
+}
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, const EngineOptions& options) {
   const tokenizer::Tokenizer* tokenizer = TRY(model->tokenizer());

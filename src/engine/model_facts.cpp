@@ -33,7 +33,11 @@ std::string file_type_of(const gguf::GgufFile& file) {
   std::map<DType, uint64_t> n_bytes;
   for (const gguf::TensorInfo& tensor : file.tensors()) n_bytes[tensor.dtype] += tensor.n_bytes;
   const auto most = std::ranges::max_element(n_bytes, {}, [](const auto& entry) { return entry.second; });
-  return most == n_bytes.end() ? "" : std::string(dtype_info(most->first).name);
+  if (most == n_bytes.end()) return "";
+  std::string name(dtype_info(most->first).name);
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return 'a' <= c && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return name;
 }
 
 }  // namespace

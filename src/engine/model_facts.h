@@ -15,7 +15,7 @@ struct ModelFacts {
   uint64_t n_parameters = 0;
   uint32_t n_vocab = 0;
   uint32_t width = 0;     // of an embedding
-  std::string file_type;  // "q4_k_m"; the type of most of the weights where the file names none
+  std::string file_type;  // "Q4_K_M"; the type of most of the weights where the file names none
   friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
 };
 

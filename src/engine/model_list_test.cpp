@@ -62,7 +62,7 @@ TEST(ModelList, ShowsModelsSplitOnesAndBrokenOnes) {
                                           .n_context_train = 4096,
                                           .n_parameters = 64,
                                           .width = 32,
-                                          .file_type = "q8_0"}));
+                                          .file_type = "Q8_0"}));
   EXPECT_EQ(models[1].file_bytes, fs::file_size(dir.file("b.gguf")));
   ASSERT_TRUE(models[2].facts);
   EXPECT_EQ(models[2].n_files, 2u);

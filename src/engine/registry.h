@@ -8,7 +8,7 @@
 //
 // Single flight: any number of acquires of one name cause one load. Loads of different models run side by side and
 // never hold up a model that is ready. To be loaded means opened, planned and checked; the weights stream in with the
-// first request.
+// first request. A model that needs memory takes it from the one that was idle the longest.
 //
 // Threads: everything may be called from any thread and does not block, except stop() and the destructor.
 
@@ -58,9 +58,10 @@ struct ModelEntry {
   ModelState state = ModelState::unloaded;
   bool is_pinned = false;
   std::optional<Error> error = {};         // of the last load, when failed
-  std::optional<ModelFacts> facts = {};    // once it was loaded
+  std::optional<ModelFacts> facts = {};    // once it was loaded or listed
   std::optional<EngineStats> engine = {};  // when ready; its `loading` tells how far the weights are
   double load_seconds = 0;                 // of the last load
+  uint64_t n_loads = 0;                    // begun
 };
 
 class ModelRegistry {
@@ -69,14 +70,19 @@ class ModelRegistry {
     std::string name;
     std::string path;
     bool is_pinned = false;  // never unloaded for age or memory
+    // What is known of the file already (engine/model_list.h); size and time are looked up where they are not.
+    uint64_t file_bytes = 0;
+    int64_t modified_seconds = 0;
+    std::optional<ModelFacts> facts = {};
   };
   struct Options {
     std::vector<Source> models;
     ModelOptions model;  // for every model
     EngineOptions engine;
-    Duration ttl{};                                 // unloaded after this long without a request; 0: never
-    uint64_t memory_budget = 0;                     // of all models together, by their memory bills; 0: no limit
-    Duration load_wait = std::chrono::seconds(60);  // how long a load waits for memory that busy models hold
+    Duration ttl{};                                  // unloaded after this long without a request; 0: never
+    uint64_t memory_budget = 0;                      // of all models together, by their memory bills; 0: no limit
+    Duration load_wait = std::chrono::seconds(60);   // how long a load waits for memory that busy models hold
+    Duration retry_pause = std::chrono::seconds(1);  // after a failed load; doubles up to a minute
     Clock clock = system_clock();
   };
   // invalid_argument: two models of one name. Opens nothing.

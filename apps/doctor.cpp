@@ -1,0 +1,89 @@
+#include "engine/doctor.h"
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "commands.h"
+#include "cpu/backend.h"
+#include "cpu/memory.h"
+#include "engine/model.h"
+#include "engine/model_list.h"
+#include "engine/sampler.h"
+#include "engine/session.h"
+#include "model_path.h"
+#include "terminal.h"
+#include "user_folders.h"
+
+namespace rocmforge::apps {
+namespace {
+
+// One token through the bundled model: whether the CPU computes at all.
+Result<void> try_cpu(const std::string& path) {
+  const std::unique_ptr<Model> model = TRY(Model::open(path, {.device = "cpu", .n_context = 64}));
+  Session session = TRY(Session::create(model->plan(), {.n_context = 64}));
+  const TokenId token = TRY(model->tokenizer())->bos().value_or(TokenId(0));
+  const auto logits = TRY(session.evaluate(std::span(&token, 1)));
+  TRY(sample(logits, {.temperature = 0}, {}, 0));
+  return {};
+}
+
+Finding bundled_model(Machine& machine) {
+  const auto path = find_bundled_model();
+  if (!path.ok()) {
+    return {Health::warn, "bundled", path.error().message, "commands need to be told a MODEL"};
+  }
+  if (const auto tried = try_cpu(*path); !tried.ok()) machine.cpu_error = tried.error();
+  if (machine.cpu_error) return {Health::warn, "bundled", *path + " gives no answer", "see cpu"};
+  return {Health::ok, "bundled", *path + " opens and answers"};
+}
+
+Finding models_folder() {
+  const std::string directory = models_directory();
+  if (directory.empty()) return {Health::warn, "models", "no models directory", "set ROCMFORGE_MODELS"};
+  const auto models = list_models({.folders = {directory}, .cache_file = model_cache_file()});
+  std::string broken;
+  for (const ListedModel& m : models) {
+    if (m.error) broken += (broken.empty() ? "" : ", ") + printable(m.name);
+  }
+  const std::string fact = fmt::format("{} in {}", models.size(), printable(directory, 200));
+  if (broken.empty()) return {Health::ok, "models", fact};
+  return {Health::warn, "models", fact + fmt::format(", not usable: {}", broken), "`rocmforge models` says why"};
+}
+
+std::string json_report(const std::vector<Finding>& findings) {
+  JsonWriter w(JsonWriter::Style::pretty);
+  w.begin_object().key("findings").begin_array();
+  for (const Finding& f : findings) {
+    w.begin_object().key("health").value(health_name(f.health)).key("topic").value(f.topic);
+    w.key("fact").value(f.fact).key("advice").value(f.advice).end_object();
+  }
+  w.end_array().end_object();
+  return w.take() + "\n";
+}
+
+std::string text_report(const std::vector<Finding>& findings) {
+  std::string out;
+  for (const Finding& f : findings) {
+    out += fmt::format("{:<5} {:<8} {}\n", health_name(f.health), f.topic, printable(f.fact, 300));
+    if (!f.advice.empty()) out += fmt::format("{:15}-> {}\n", "", printable(f.advice, 300));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<void> doctor(const DoctorCommand& options) {
+  Machine machine = look_at_machine();
+  machine.cpu = CpuBackend().name();
+  machine.available_bytes = cpu::available_memory();
+  const Finding bundled = bundled_model(machine);
+  std::vector<Finding> findings = examine(machine);
+  findings.push_back(models_folder());
+  findings.push_back(bundled);
+  TRY(print(options.json ? json_report(findings) : text_report(findings)));
+  if (machine.cpu_error) return Error{ErrorCode::device_failed, "the CPU does not compute as it should"};
+  return {};
+}
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,111 @@
+#include "serve.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "base/file.h"
+#include "engine/registry.h"
+#include "model_path.h"
+#include "server/server.h"
+#include "terminal.h"
+
+namespace rocmforge::apps {
+namespace {
+
+constexpr uint64_t kMaxKeyFileBytes = 1u << 20;
+
+// One key per line; empty lines and those that begin with # are skipped.
+Result<void> read_keys(std::vector<std::string>& keys, const std::string& path) {
+  const std::string text = TRY(read_whole_file(path, kMaxKeyFileBytes));
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.pop_back();
+    if (!line.empty() && line[0] != '#') keys.push_back(std::move(line));
+    at = end + 1;
+  }
+  return {};
+}
+
+// The file's name without its ending: what clients call the model.
+std::string model_name(const std::string& path) {
+  const std::filesystem::path file(path);
+  return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
+}
+
+Result<ModelRegistry::Options> registry_options(const ServeCommand& options) {
+  ModelRegistry::Options out;
+  const std::vector<std::string> models = options.models.empty() ? std::vector<std::string>{""} : options.models;
+  for (const std::string& model : models) {
+    std::string path = TRY(find_model(model));
+    out.models.push_back({.name = model_name(path), .path = path});
+  }
+  out.model.device = options.engine.device;
+  out.model.n_threads = options.engine.n_threads;
+  out.model.n_context = options.engine.n_context;
+  out.model.ram_bytes = options.engine.ram_bytes;
+  out.model.vram_bytes = options.engine.vram_bytes;
+  out.engine.n_kv_tokens = options.n_kv_tokens;
+  out.engine.max_running = options.max_running;
+  out.engine.max_queued = options.max_queued;
+  out.engine.max_queued_tokens = options.max_queued_tokens;
+  out.engine.kv_type = options.engine.kv_type;
+  out.ttl = std::chrono::seconds(options.ttl_seconds);
+  out.memory_budget = options.memory_budget;
+  return out;
+}
+
+Result<server::ServerOptions> server_options(const ServeCommand& options) {
+  server::ServerOptions out;
+  out.http.host = options.host;
+  out.http.port = options.port;
+  out.http.max_connections = options.max_connections;
+  out.http.limits.max_body_bytes = options.max_body_bytes;
+  out.http.ping_after = std::chrono::seconds(options.ping_seconds);
+  out.drain = std::chrono::seconds(options.drain_seconds);
+  out.api.fingerprint = "rocmforge-" RF_VERSION;
+  out.api.access.api_keys = options.api_keys;
+  if (!options.api_key_file.empty()) TRY(read_keys(out.api.access.api_keys, options.api_key_file));
+  if (!options.api_key_file.empty() && out.api.access.api_keys.empty()) {
+    return Error{ErrorCode::invalid_argument, fmt::format("'{}' holds no API key", options.api_key_file)};
+  }
+  out.api.access.cors_origins = options.cors_origins;
+  out.api.access.allowed_hosts = options.allowed_hosts;
+  return out;
+}
+
+}  // namespace
+
+Result<void> serve(const ServeCommand& options) {
+  const server::ServerOptions server_settings = TRY(server_options(options));
+  const std::unique_ptr<ModelRegistry> registry = TRY(ModelRegistry::create(TRY(registry_options(options))));
+  const std::unique_ptr<server::Server> server = TRY(server::Server::create(*registry, server_settings));
+  server->handle_signals();
+  if (!server_settings.api.access.api_keys.size() && options.host != "127.0.0.1" && options.host != "localhost" &&
+      options.host != "::1") {
+    say("warning: anybody who can reach this address may use it; --api-key asks for a key");
+  }
+
+  // The first model is opened before anybody asks; if it cannot be, there is nothing to serve.
+  std::mutex mutex;
+  Result<void> outcome;
+  registry->acquire(registry->default_name(), [&](Result<ModelHandle> model) {
+    if (model.ok()) {
+      server->note_started();
+      const std::string& name = (*model)->name();
+      say(fmt::format("ready: http://{} serves {} ({} tokens per request, {} in all)", server->address(), name,
+                      (*model)->engine().n_context(), (*model)->engine().n_kv_tokens()));
+    } else if (model.error().code != ErrorCode::draining) {
+      const std::lock_guard lock(mutex);
+      outcome = std::move(model.error());
+      server->begin_drain();
+    }
+  });
+  server->run();
+  const std::lock_guard lock(mutex);
+  return outcome;
+}
+
+}  // namespace rocmforge::apps

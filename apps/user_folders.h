@@ -1,0 +1,11 @@
+#pragma once
+// Where this user's files lie, by the XDG base directory rules. Empty when there is no home.
+
+#include <string>
+
+namespace rocmforge::apps {
+
+std::string chat_history_file();  // $XDG_STATE_HOME, else ~/.local/state, /rocmforge/chat_history
+std::string model_cache_file();   // $XDG_CACHE_HOME, else ~/.cache, /rocmforge/models.json
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,169 @@
+#include "engine/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "support/support.h"
+
+namespace rocmforge {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A machine made of files.
+class Doctor : public ::testing::Test {
+ protected:
+  Doctor() {
+    machine_.root = dir_.path();
+    machine_.can_open = [this](const std::string& path) { return !closed_.contains(path.substr(dir_.path().size())); };
+    machine_.user_groups = {"users"};
+    machine_.cpu = "cpu (avx2, 8 threads)";
+    machine_.available_bytes = uint64_t{64} << 30;
+    machine_.hip_targets = {"gfx90a", "gfx1030", "gfx1100", "gfx1201"};
+  }
+
+  void put(const std::string& path, const std::string& text = "") {
+    const fs::path file = dir_.path() + path;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  void put_pci(const std::string& name, const std::string& vendor, const std::string& kind) {
+    put("/sys/bus/pci/devices/" + name + "/vendor", vendor + "\n");
+    put("/sys/bus/pci/devices/" + name + "/class", kind + "\n");
+  }
+  // A card with everything it needs.
+  void put_amd(uint32_t target) {
+    put_pci("0000:03:00.0", "0x1002", "0x030000");
+    put("/dev/kfd");
+    put("/dev/dri/renderD128");
+    put("/dev/dri/card0");
+    put("/sys/class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 16\ngfx_target_version 0\n");
+    put("/sys/class/kfd/kfd/topology/nodes/1/properties",
+        "cpu_cores_count 0\nsimd_count 192\ngfx_target_version " + std::to_string(target) + "\ndrm_render_minor 128\n");
+    machine_.hip_module = "/opt/librocmforge-hip.so";
+    machine_.hip_library = {"libamdhip64.so.6", "6.3"};
+    machine_.gpus.devices.push_back({"gpu:0", "hip", "AMD Radeon", uint64_t{24} << 30, 0});
+  }
+
+  std::vector<Finding> about(const std::string& topic) const {
+    std::vector<Finding> found;
+    for (const Finding& f : examine(machine_)) {
+      if (f.topic == topic) found.push_back(f);
+    }
+    return found;
+  }
+  // The one finding of a topic that is not well.
+  Finding trouble(const std::string& topic) const {
+    std::vector<Finding> found = about(topic);
+    std::erase_if(found, [](const Finding& f) { return f.health == Health::ok; });
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? Finding{} : found[0];
+  }
+
+  const testing::TempDir dir_;
+  std::set<std::string> closed_;
+  Machine machine_;
+};
+
+bool says(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(Doctor, AMachineWithoutGpusIsWell) {
+  put_pci("0000:00:02.0", "0x8086", "0x030000");
+  put_pci("0000:00:1f.0", "0x1002", "0x060100");  // AMD, and no display
+  for (const Finding& f : examine(machine_)) EXPECT_EQ(f.health, Health::ok) << f.fact;
+  ASSERT_EQ(about("hip").size(), 1u);
+  EXPECT_EQ(about("hip")[0].fact, "no AMD GPU in this machine");
+  EXPECT_EQ(about("cuda")[0].fact, "no NVIDIA GPU in this machine");
+}
+
+TEST_F(Doctor, TellsTheTargetOfAmdGpus) {
+  put_amd(110000);
+  EXPECT_EQ(amd_targets(dir_.path()), std::vector<std::string>{"gfx1100"});
+  for (const auto& [number, name] : std::map<uint32_t, std::string>{
+           {90010, "gfx90a"}, {90402, "gfx942"}, {100300, "gfx1030"}, {110501, "gfx1151"}, {120001, "gfx1201"}}) {
+    put_amd(number);
+    EXPECT_EQ(amd_targets(dir_.path()), std::vector<std::string>{name});
+  }
+  EXPECT_TRUE(amd_targets("/nowhere").empty());
+}
+
+TEST_F(Doctor, AnAmdGpuThatIsCoveredIsWell) {
+  put_amd(110000);
+  std::string all;
+  for (const Finding& f : about("hip")) {
+    EXPECT_EQ(f.health, Health::ok) << f.fact;
+    all += f.fact + "\n";
+  }
+  EXPECT_EQ(all,
+            "module /opt/librocmforge-hip.so\n/dev/kfd, /dev/dri/renderD128\ngfx1100 is covered\n"
+            "libamdhip64.so.6, version 6.3\ngpu:0 is AMD Radeon, 24.0 GiB\n");
+}
+
+TEST_F(Doctor, SaysWhatToDoAboutAnAmdGpu) {
+  put_amd(110003);
+  Finding f = trouble("hip");
+  EXPECT_TRUE(says(f.fact, "gfx1103 is not among")) << f.fact;
+  EXPECT_TRUE(says(f.advice, "HSA_OVERRIDE_GFX_VERSION=11.0.0")) << f.advice;
+  put_amd(90008);
+  EXPECT_TRUE(says(trouble("hip").advice, "HSA_OVERRIDE_GFX_VERSION=9.0.10")) << trouble("hip").advice;
+  put_amd(80003);
+  EXPECT_TRUE(says(trouble("hip").advice, "CPU")) << trouble("hip").advice;
+
+  put_amd(110000);
+  closed_ = {"/dev/kfd"};
+  f = trouble("hip");
+  EXPECT_TRUE(says(f.fact, "/dev/kfd cannot be opened") && says(f.fact, "users")) << f.fact;
+  EXPECT_TRUE(says(f.advice, "usermod -aG render,video")) << f.advice;
+  closed_ = {};
+
+  machine_.hip_module = {};
+  EXPECT_TRUE(says(trouble("hip").advice, "--target hip"));
+  machine_.hip_module = "m";
+  machine_.hip_library = {};
+  EXPECT_TRUE(says(trouble("hip").fact, "libamdhip64.so.7, .6 or .5"));
+  machine_.hip_library = {"libamdhip64.so.7"};
+  machine_.gpus = {.devices = {}, .absences = {"hip: device 0: broken", "cuda: no module"}};
+  EXPECT_TRUE(says(trouble("hip").fact, "broken"));
+  machine_.gpus = {.devices = {{"gpu:0", "hip", "AMD Radeon", 1, 0}}, .absences = {}};
+  fs::remove(dir_.file("dev/kfd"));
+  EXPECT_TRUE(says(trouble("hip").advice, "modprobe amdgpu"));
+}
+
+TEST_F(Doctor, SaysWhatToDoAboutAnNvidiaGpu) {
+  put_pci("0000:01:00.0", "0x10de", "0x030200");
+  machine_.cuda_module = "m";
+  machine_.cuda_library = {"libcuda.so.1", "13.0"};
+  machine_.gpus.devices.push_back({"gpu:0", "cuda", "NVIDIA H200", uint64_t{139} << 30, 0});
+  EXPECT_TRUE(says(trouble("cuda").fact, "no /dev/nvidia*"));
+  put("/dev/nvidiactl");
+  put("/dev/nvidia0");
+  fs::create_directories(dir_.file("dev/nvidia-caps"));
+  put("/proc/driver/nvidia/version", "NVRM version: 580\n");
+  for (const Finding& f : about("cuda")) EXPECT_EQ(f.health, Health::ok) << f.fact;
+  closed_ = {"/dev/nvidia0"};
+  EXPECT_TRUE(says(trouble("cuda").fact, "/dev/nvidia0 cannot"));
+}
+
+TEST_F(Doctor, OnlyACpuThatDoesNotComputeIsFatal) {
+  machine_.cpu_error = Error{ErrorCode::model_not_finite, "NaN"};
+  EXPECT_EQ(trouble("cpu").health, Health::fail);
+  machine_.available_bytes = 1;
+  EXPECT_EQ(trouble("memory").health, Health::warn);
+}
+
+TEST(DoctorMachine, CanBeLookedAt) {
+  const Machine machine = look_at_machine();
+  EXPECT_EQ(machine.root, "");
+  EXPECT_TRUE(machine.can_open("/dev/null"));
+  EXPECT_FALSE(machine.can_open("/dev/not-there"));
+  EXPECT_FALSE(machine.hip_targets.empty());
+}
+
+}  // namespace
+}  // namespace rocmforge

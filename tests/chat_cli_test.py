@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""`chat`, `models` and `doctor` from outside: through pipes, and at a terminal of our own.
+Usage: chat_cli_test.py BINARY [--sanitized]"""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import termios
+import time
+import unittest
+
+import cli_test
+from cli_test import FAILED, GOOD, CliTest, run
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STORY = ROOT / "models" / "story-q4_k_m.gguf"
+PATIENCE = 30
+
+
+class Pipe(CliTest):
+    def chat(self, text, *flags, code=GOOD):
+        done = run("chat", STORY, "--temp", 0, *flags, input=text.encode())
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout.decode(), done.stderr.decode()
+
+    def test_a_line_is_a_turn_and_only_answers_are_printed(self):
+        out, err = self.chat("The fox ran.\n\nThe bear slept.\n", "-n", 8)
+        self.assertEqual(err, "")
+        first, _ = self.chat("The fox ran.\n", "-n", 8)
+        self.assertTrue(out.startswith(first))
+        self.assertGreater(len(out), len(first))
+        self.assertNotIn("> ", out)
+
+    def test_an_answer_knows_what_was_said(self):
+        # The template of the bundled model joins the messages, so two turns are one text.
+        first, _ = self.chat("The fox ran.\n", "-n", 8)
+        path = self.path / "saved.json"
+        both, _ = self.chat(f"The fox ran.\nThe bear slept.\n/save {path}\n", "-n", 8)
+        messages = json.loads(path.read_text())["messages"]
+        self.assertEqual([m["role"] for m in messages], ["user", "assistant"] * 2)
+        self.assertEqual(messages[1]["content"] + "\n", first)
+        text = "".join(m["content"] for m in messages[:3])
+        alone = json.loads(self.good("run", STORY, "-p", text, "-n", 8, "--temp", 0, "--json"))
+        self.assertEqual(messages[3]["content"], alone["text"])
+
+    def test_commands(self):
+        path = self.path / "saved.json"
+        _, err = self.chat(f"/help\n/system Be kind.\nHello.\n/reset\n/save {path}\n/system\n/exit\nnever read\n", "-n", 2)
+        self.assertIn("/system TEXT", err)
+        self.assertEqual(json.loads(path.read_text())["messages"], [{"role": "system", "content": "Be kind."}])
+        self.chat(f"/save {path}\n", "--system", "Be brief.")
+        self.assertEqual(json.loads(path.read_text())["messages"][0]["content"], "Be brief.")
+
+    def test_what_fails_is_said_and_ends_a_pipe(self):
+        for text, says in (("/elephant\n", "/elephant"), ("/save\n", "file name"), ("/save /nowhere/x\n", "/nowhere/x"),
+                           ("word " * 200 + "\n", "context of 64")):
+            _, err = self.chat(text, "-c", 64, code=FAILED)
+            self.assertIn(says, err)
+
+    def test_a_full_context_is_said(self):
+        out, err = self.chat("The fox ran.\n", "-c", 32)
+        self.assertGreater(len(out), 20)
+        self.assertIn("context is full", err)
+
+    def test_sampling_flags(self):
+        plain = self.good("run", STORY, "-n", 40, "--temp", 0)
+        tokens = json.loads(self.good("run", STORY, "-n", 40, "--temp", 0, "--json"))["tokens"]
+        self.assertNotEqual(plain, self.good("run", STORY, "-n", 40, "--temp", 0, "--repeat-penalty", 1.5))
+        self.assertNotEqual(plain, self.good("run", STORY, "-n", 40, "--temp", 0, "--frequency-penalty", 2))
+        self.assertNotEqual(plain, self.good("run", STORY, "-n", 40, "--temp", 0, "--presence-penalty", 2,
+                                             "--repeat-last-n", -1))
+        self.assertEqual(plain, self.good("run", STORY, "-n", 40, "--temp", 0, "--repeat-penalty", 1.5,
+                                          "--repeat-last-n", 0))
+        banned = json.loads(self.good("run", STORY, "-n", 40, "--temp", 0, "--json", "--logit-bias", f"{tokens[0]}=-100",
+                                      "--logit-bias", f"{tokens[1]}=-100"))["tokens"]
+        self.assertFalse({tokens[0], tokens[1]} & set(banned))
+        for bad in ("x", "1", "1=", "=1", "1=x", "1=2x", "99999999999=1"):
+            self.bad(cli_test.BAD_USAGE, "run", "--logit-bias", bad, says="ID=VALUE")
+        self.bad(FAILED, "run", STORY, "--logit-bias", "1=101", says="logit_bias")
+        self.bad(FAILED, "run", STORY, "--presence-penalty", 3, says="presence_penalty")
+
+
+class Terminal(CliTest):
+    """A person: types, waits for what comes, presses keys."""
+
+    def setUp(self):
+        super().setUp()
+        self.process = None
+
+    def tearDown(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        super().tearDown()
+
+    def start(self, *flags):
+        ours, theirs = pty.openpty()
+        environment = dict(os.environ, TERM="xterm", XDG_STATE_HOME=str(self.path / "state"), HOME=str(self.path))
+        self.process = subprocess.Popen(
+            [cli_test.BINARY, "chat", str(STORY), "--temp", "0", *map(str, flags)], stdin=theirs, stdout=theirs,
+            stderr=theirs, env=environment, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(theirs)
+        self.terminal = ours
+        self.addCleanup(os.close, ours)
+        self.seen = ""
+        self.wait_for("> ")
+
+    def wait_for(self, text):
+        """Everything up to and with `text`, which must come after what was seen before."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.seen:
+            self.assertGreater(end, time.monotonic(), f"no {text!r} in {self.seen!r}")
+            if select.select([self.terminal], [], [], 1)[0]:
+                try:
+                    piece = os.read(self.terminal, 65536)
+                except OSError:  # the other side has closed
+                    piece = b""
+                self.assertTrue(piece or text in self.seen, f"no {text!r} before the end: {self.seen!r}")
+                self.seen += piece.decode(errors="replace")
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def leave(self):
+        self.type("\x04")
+        self.assertEqual(self.process.wait(PATIENCE), GOOD)
+
+    def test_a_conversation(self):
+        self.start("-n", 8)
+        self.type("The fox ran.\r")
+        self.wait_for("The fox ran.")
+        self.wait_for("\n")
+        answer = self.wait_for("\n> ")
+        self.assertGreater(len(answer.split()), 3)
+        self.type("/help\r")
+        self.wait_for("\n> ")
+        self.leave()
+
+    def test_ctrl_c_stops_the_answer_and_not_the_program(self):
+        self.start("-n", 900, "--load", "eager")  # no progress is shown, so what comes is the answer
+        self.type("The fox ran.\r")
+        self.wait_for("The fox ran.\r\n")
+        while len(self.seen) < 10:
+            self.seen += os.read(self.terminal, 100).decode(errors="replace")
+        self.type("\x03")
+        self.wait_for("(stopped)")
+        self.wait_for("> ")
+        self.type("\x03")
+        self.wait_for("ctrl-D or /exit leaves")
+        self.wait_for("> ")
+        self.type("half a line")
+        self.wait_for("half a line")
+        self.type("\x03")
+        self.wait_for("^C")
+        before = self.wait_for("> ")
+        self.assertNotIn("leaves", before)
+        path = self.path / "saved.json"
+        self.type(f"/save {path}\r")
+        self.wait_for("2 messages")
+        self.assertLess(len(json.loads(path.read_text())["messages"][1]["content"]), 2500)
+        self.wait_for("> ")
+        self.leave()
+
+    def test_lines_can_be_edited_and_come_back(self):
+        path = self.path / "é.json"
+        self.start("-n", 2)
+        self.type("/sXsystem kind\x01\x1b[C\x1b[C\x1b[3~\x1b[3~\x05 ü\x7fü\r")  # home, right, delete, end, backspace
+        self.wait_for("The instruction holds")
+        self.wait_for("> ")
+        self.type(f"/save {path}\r")
+        self.wait_for("written to")
+        self.assertEqual(json.loads(path.read_text())["messages"], [{"role": "system", "content": "kind ü"}])
+        self.wait_for("> ")
+        self.leave()
+        history = self.path / "state" / "rocmforge" / "chat_history"
+        self.assertEqual(history.stat().st_mode & 0o777, 0o600)
+        path.unlink()
+        self.start("-n", 2)
+        self.type("\x1b[A\r")
+        self.wait_for("written to")
+        self.assertTrue(path.exists())
+        self.wait_for("> ")
+        self.leave()
+
+
+class Models(CliTest):
+    def environment(self):
+        return dict(os.environ, ROCMFORGE_MODELS=str(self.path / "models"), XDG_CACHE_HOME=str(self.path / "cache"))
+
+    def list(self, *flags):
+        done = subprocess.run([cli_test.BINARY, "models", *flags], env=self.environment(), capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (GOOD, b""))
+        return done.stdout.decode()
+
+    def test_lists_what_is_there_and_what_is_broken(self):
+        folder = self.path / "models"
+        self.list()  # no folder yet
+        folder.mkdir()
+        shutil.copy(STORY, folder / "tale.gguf")
+        (folder / "broken.gguf").write_bytes(b"GGUF but not really")
+        text = self.list()
+        self.assertRegex(text, r"tale +llama +\S+ M +Q4_K_M +\S+ MiB +1024")
+        self.assertIn("broken: ", text)
+        report = json.loads(self.list("--json"))
+        by_name = {m["name"]: m for m in report["models"]}
+        self.assertEqual(report["directory"], str(folder))
+        self.assertEqual(by_name["tale"]["architecture"], "llama")
+        self.assertIn("gguf", by_name["broken"]["error"])
+        self.assertTrue((self.path / "cache" / "rocmforge" / "models.json").exists())
+        done = subprocess.run([cli_test.BINARY, "run", "tale", "-n", "2"], env=self.environment(), capture_output=True)
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+
+
+class Doctor(CliTest):
+    def test_says_how_things_are(self):
+        self.assertRegex(self.good("doctor"), r"(?m)^ok +cpu +cpu \(")
+        report = json.loads(self.good("doctor", "--json"))
+        topics = {f["topic"]: f["health"] for f in report["findings"]}
+        self.assertEqual(topics["cpu"], "ok")
+        self.assertLessEqual({"memory", "hip", "cuda", "models", "bundled"}, topics.keys())
+
+
+if __name__ == "__main__":
+    cli_test.BINARY = os.path.abspath(sys.argv.pop(1))
+    if "--sanitized" in sys.argv:
+        sys.argv.remove("--sanitized")
+        cli_test.SANITIZED = True
+    unittest.main()

@@ -44,7 +44,7 @@ ci: deps deps-test deps-ci deps-web
 soak: build deps-test
 	cmake --preset release -DRF_TESTS=ON
 	cmake --build --preset release -j $(JOBS) --target rocmforge serving_load
-	for s in streams connections overload kills drain soak; do \
+	for s in start throughput streams connections overload kills drain soak; do \
 	  build/release/tests/load/serving_load $(BINARY) $(MODEL) $$s --long || exit 1; done
 
 bench: deps deps-ci

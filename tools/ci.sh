@@ -30,7 +30,7 @@ address_and_undefined() { tests_under asan all; }
 
 # Only what shares state between threads. The programs are run themselves: ctest would miss those that were not built.
 threads() {
-  local programs="base_test weights_test kv_test lazy_test"
+  local programs="base_test weights_test kv_test lazy_test http_test api_test server_test"
   cmake --preset tsan >/dev/null
   # shellcheck disable=SC2086
   cmake --build --preset tsan -j "$jobs" --target $programs
@@ -94,7 +94,24 @@ gpu_modules() {
   tools/amd_registers.py
 }
 
+web() {
+  cmake --preset release >/dev/null
+  cmake --build --preset release -j "$jobs" --target rocmforge
+  tools/web_tests.sh
+}
+
+# The server as a process of its own, under load and faults: the short forms.
+serving() {
+  cmake --preset release -DRF_TESTS=ON >/dev/null
+  cmake --build --preset release -j "$jobs" --target rocmforge serving_load
+  for scenario in start throughput streams connections overload kills drain soak; do
+    build/release/tests/load/serving_load build/release/rocmforge models/story-q4_k_m.gguf "$scenario"
+  done
+}
+
 stage "GPU modules" 420 gpu_modules
+stage "serving" 180 serving
+stage "web page and OpenAI client" 120 web
 stage "tests under address and undefined sanitizers" 900 address_and_undefined
 stage "tests under thread sanitizer" 480 threads
 stage "fuzzers, $fuzz_seconds s each" 240 fuzzers

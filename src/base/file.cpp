@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace rocmforge {
 namespace {
@@ -114,6 +115,27 @@ Result<void> read_fully(int fd, const Pread* pread_call, std::span<std::byte> to
   return {};
 }
 
+// How many of the pages that hold these bytes are in the page cache; nothing where the system does not tell.
+std::optional<uint64_t> count_cached_pages(int fd, uint64_t offset, uint64_t n_bytes) {
+  // The system call cachestat, newer than the C library's headers. Its number is the same everywhere.
+  constexpr long kCachestat = 451;
+  struct {
+    uint64_t offset, n_bytes;
+  } range{offset, n_bytes};
+  struct {
+    uint64_t n_cached, n_dirty, n_writeback, n_evicted, n_recently_evicted;
+  } found{};
+  if (::syscall(kCachestat, fd, &range, &found, 0u) != 0) return std::nullopt;
+  return found.n_cached;
+}
+
+// A byte that can be had without waiting. When it cannot, the system begins to read a few pages from there on.
+bool is_page_cached(int fd, uint64_t offset) {
+  std::byte byte;
+  const iovec part{&byte, 1};
+  return ::preadv2(fd, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+}
+
 }  // namespace
 
 Result<void> File::read_at(std::span<std::byte> to, uint64_t offset) const {
@@ -132,11 +154,19 @@ Result<void> File::read_direct_at(std::span<std::byte> to, uint64_t offset) cons
   return read_fully(fd, calls_ && calls_->pread ? &calls_->pread : nullptr, to, offset, n_past_end, path_);
 }
 
-bool File::is_cached(uint64_t offset) const {
+bool File::is_cached(uint64_t offset, uint64_t n_bytes) const {
+  CHECK(n_bytes > 0);
   if (calls_ && calls_->is_cached) return calls_->is_cached(fd_, static_cast<off_t>(offset));
-  std::byte byte;
-  const iovec part{&byte, 1};
-  return ::preadv2(fd_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+  if (offset >= size() || n_bytes > size() - offset) return false;
+  static const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t first = offset / page_bytes, last = (offset + n_bytes - 1) / page_bytes;
+  if (const auto n_cached = count_cached_pages(fd_, offset, n_bytes)) return *n_cached == last - first + 1;
+  constexpr uint64_t kTried = 8;
+  for (uint64_t i = 0; i < kTried; i++) {
+    const uint64_t page = first + (last - first) * i / (kTried - 1);
+    if (!is_page_cached(fd_, std::max(offset, page * page_bytes))) return false;
+  }
+  return true;
 }
 
 Result<FileIdentity> File::current_identity() const {

@@ -54,8 +54,10 @@ class File {
   Result<void> read_direct_at(std::span<std::byte> to, uint64_t offset) const;
   static constexpr size_t kDirectAlignment = 4096;
 
-  // Whether the byte at `offset` is in the page cache, so that a buffered read costs a copy and no I/O.
-  bool is_cached(uint64_t offset) const;
+  // Whether these bytes are in the page cache, all of them as far as can be told, so that a buffered read costs a copy and
+  // no I/O. Asking moves nothing into the cache where the system can be asked (Linux 6.5, for files one may write to);
+  // elsewhere a few pages of them are tried. REQUIRES: n_bytes > 0
+  bool is_cached(uint64_t offset, uint64_t n_bytes) const;
 
   // The file's state on disk now: the size and time change under a writer, the inode when it is replaced at its path.
   Result<FileIdentity> current_identity() const;

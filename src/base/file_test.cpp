@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,8 +101,30 @@ TEST(File, DirectReadsGiveTheSameBytesAndReachTheRaggedEnd) {
 TEST(File, KnowsThatFreshlyWrittenBytesAreCached) {
   const TempDir dir;
   const File file = *File::open(dir.write("a", "0123456789"));
-  EXPECT_TRUE(file.is_cached(0));
-  EXPECT_FALSE(file.is_cached(10));
+  EXPECT_TRUE(file.is_cached(0, 10));
+  EXPECT_TRUE(file.is_cached(9, 1));
+  EXPECT_FALSE(file.is_cached(10, 1));
+  EXPECT_FALSE(file.is_cached(0, 11));
+}
+
+// A load that had looked at the first page of each piece only read a partly cached file at the speed of the worst of
+// both ways: 0.45 GB/s, 2.4 past the cache.
+TEST(File, KnowsThatAPartlyCachedRangeIsNotCached) {
+  const TempDir dir;
+  constexpr uint64_t kHalf = 4 << 20;
+  const std::string path = dir.write("a", std::string(2 * kHalf, 'x'));
+  const int fd = ::open(path.c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  // Only what is on the disk can leave the cache.
+  ASSERT_EQ(::fsync(fd), 0);
+  ASSERT_EQ(::posix_fadvise(fd, kHalf, kHalf, POSIX_FADV_DONTNEED), 0);
+  ::close(fd);
+  const File file = *File::open(path);
+  if (file.is_cached(2 * kHalf - 1, 1)) GTEST_SKIP() << "this file system keeps what it was told to drop";
+  EXPECT_TRUE(file.is_cached(0, kHalf));
+  EXPECT_TRUE(file.is_cached(kHalf - 1, 1));
+  EXPECT_FALSE(file.is_cached(0, kHalf + 1));
+  EXPECT_FALSE(file.is_cached(0, 2 * kHalf));
 }
 
 TEST(FileWriter, PublishesWholeOrNotAtAll) {

@@ -121,10 +121,10 @@ struct CpuBackend::Visitor {
   std::span<const float> vector_of(WeightId id, std::vector<float>& space) const {
     const Weight weight = find(id);
     const size_t n = weight.shape.row_elements;
-    CHECK(weight.shape.total_rows() == 1);
+    CHECK(weight.shape.n_rows == 1);
     if (weight.shape.dtype == DType::f32) return {reinterpret_cast<const float*>(weight.data), n};
     space.resize(n);
-    cpu::decode_row(space.data(), weight, 0, 0);
+    cpu::decode_row(space.data(), weight, 0);
     return space;
   }
   std::span<const float> vector_of(std::optional<WeightId> id, std::vector<float>& space) const {
@@ -137,7 +137,7 @@ struct CpuBackend::Visitor {
     const Weight weight = find(*id);
     std::vector<float> out(weight.shape.n_rows * weight.shape.row_elements);
     for (uint64_t r = 0; r < weight.shape.n_rows; r++) {
-      cpu::decode_row(out.data() + r * weight.shape.row_elements, weight, 0, r);
+      cpu::decode_row(out.data() + r * weight.shape.row_elements, weight, r);
     }
     return out;
   }
@@ -152,11 +152,11 @@ struct CpuBackend::Visitor {
     const auto learned = step.positions ? std::optional(find(*step.positions)) : std::nullopt;
     each_row(step.out, [&](size_t r) {
       float* out = row(step.out, r);
-      cpu::decode_row(out, table, 0, static_cast<uint64_t>(batch.tokens[r].value));
+      cpu::decode_row(out, table, static_cast<uint64_t>(batch.tokens[r].value));
       scale_row(out, slot(step.out).width, step.scale);
       if (!learned) return;
       std::vector<float> position(slot(step.out).width);
-      cpu::decode_row(position.data(), *learned, 0, positions[r]);
+      cpu::decode_row(position.data(), *learned, positions[r]);
       kernels().add(out, position.data(), position.size());
     });
   }
@@ -219,7 +219,7 @@ struct CpuBackend::Visitor {
         parts[p].out.clear();
         for (uint32_t r = 0; r < n_now; r++) parts[p].out.push_back(row(step.parts[p].out, first + r));
         const float* bias = parts[p].bias.empty() ? nullptr : parts[p].bias.data();
-        products.push_back({parts[p].weight, 0, bias, {}, parts[p].out});
+        products.push_back({parts[p].weight, bias, {}, parts[p].out});
       }
       self.multiplier_.multiply(products);
     }

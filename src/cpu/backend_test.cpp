@@ -81,7 +81,7 @@ struct Transformer {
     for (uint32_t i = 1; i < n; i++) weight(in, out);
     return made;
   }
-  WeightId vector(uint64_t n) { return add({DType::f32, n, 1, 1}); }
+  WeightId vector(uint64_t n) { return add({DType::f32, n, 1}); }
 
   PassMemory memory(KvType kv, uint32_t max_rows) const {
     return {slots, max_rows, max_rows, kLayers, 16, kKvHeads * kHeadSize, kv, kHeadSize};

@@ -102,7 +102,7 @@ void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing
           out.push_back(part.out + (first * routing.n_used + pair) * part.n_out);
         }
         const float* bias = part.bias.empty() ? nullptr : &part.bias[size_t{groups_[g].expert} * part.n_out];
-        products.push_back({weights[p][g], 0, bias, rows[g], out});
+        products.push_back({weights[p][g], bias, rows[g], out});
       }
     }
     multiplier_.multiply(products);
@@ -131,7 +131,7 @@ void Experts::combine(const ExpertPart& part, const Routing& routing, const floa
       for (size_t g = 0; g < groups_.size(); g++) {
         std::vector<float*> to;
         for (const uint32_t pair : groups_[g].pairs) to.push_back(products.data() + pair * kCombinedRows);
-        multiplier_.multiply_rows({weights[g], 0, nullptr, groups_[g].pairs, to}, {begin, n_now, 0}, worker);
+        multiplier_.multiply_rows({weights[g], nullptr, groups_[g].pairs, to}, {begin, n_now, 0}, worker);
       }
       for (size_t r = 0; r < n; r++) {
         float* row = part.out + (first + r) * n_out + begin;

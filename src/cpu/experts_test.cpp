@@ -75,13 +75,16 @@ TEST(RouteRow, GivesDistinctIdsWhateverTheLogits) {
   }
 }
 
-// The matrices of a stack, one by one.
-ExpertWeights matrices(const TestWeight& stack) {
-  const WeightShape& all = stack.weight.shape;
-  return {static_cast<uint32_t>(all.n_matrices), [&stack, &all](uint32_t expert) {
-            const WeightShape one{all.dtype, all.row_elements, all.n_rows};
-            return Weight{one, stack.weight.row(expert, 0), stack.weight.format};
-          }};
+using Stack = std::vector<std::unique_ptr<TestWeight>>;  // the same matrix of every expert
+
+Stack make_stack(const Kernels& kernels, const WeightShape& shape, uint32_t n, gguf::RandomBits& random) {
+  Stack stack;
+  for (uint32_t i = 0; i < n; i++) stack.push_back(make_weight(kernels, shape, random));
+  return stack;
+}
+
+ExpertWeights matrices(const Stack& stack) {
+  return {static_cast<uint32_t>(stack.size()), [&stack](uint32_t expert) { return stack[expert]->weight; }};
 }
 
 struct ExpertResult {
@@ -89,11 +92,10 @@ struct ExpertResult {
 };
 
 // A layer's experts on `inputs` (n x width), rows cut into batches of `chunk`.
-ExpertResult run(const Kernels& kernels, const TestWeight& up, const TestWeight& down,
-                 const std::vector<float>& routing, const std::vector<float>& inputs, uint32_t n_used, size_t chunk,
-                 size_t n_threads) {
-  const auto width = static_cast<uint32_t>(up.weight.shape.row_elements);
-  const uint64_t hidden = up.weight.shape.n_rows;
+ExpertResult run(const Kernels& kernels, const Stack& up, const Stack& down, const std::vector<float>& routing,
+                 const std::vector<float>& inputs, uint32_t n_used, size_t chunk, size_t n_threads) {
+  const auto width = static_cast<uint32_t>(up[0]->weight.shape.row_elements);
+  const uint64_t hidden = up[0]->weight.shape.n_rows;
   const size_t n = inputs.size() / width;
   Workers workers(n_threads);
   Multiplier multiplier(kernels, workers);
@@ -118,19 +120,19 @@ TEST_P(ExpertsOf, MatchTheDefinitionInAnyBatch) {
   constexpr size_t n = 17;
   for (const DType dtype : {DType::f32, DType::q4_k, DType::q8_0, DType::iq2_xs}) {
     const uint64_t width = 256, hidden = 512;
-    const auto up = make_weight(kernels(), {dtype, width, hidden, n_experts}, random);
-    const auto down = make_weight(kernels(), {dtype, hidden, width, n_experts}, random);
+    const auto up = make_stack(kernels(), {dtype, width, hidden}, n_experts, random);
+    const auto down = make_stack(kernels(), {dtype, hidden, width}, n_experts, random);
     const auto inputs = random_floats(random, n * width);
     std::vector<float> routing(n * 2 * n_used);
     for (size_t r = 0; r < n; r++) {
       route_row(&routing[r * 2 * n_used], random_floats(random, n_experts), {}, chosen(n_used, true));
     }
-    const ExpertResult whole = run(kernels(), *up, *down, routing, inputs, n_used, n, 1);
+    const ExpertResult whole = run(kernels(), up, down, routing, inputs, n_used, n, 1);
     for (size_t r = 0; r < n; r++) {
       for (uint32_t j = 0; j < n_used; j++) {
         const auto expert = static_cast<uint64_t>(routing[(r * n_used + j) * 2]);
         for (uint64_t i = 0; i < hidden; i += 37) {
-          const Exact exact = exact_dot(&up->values[(expert * hidden + i) * width], &inputs[r * width], width);
+          const Exact exact = exact_dot(&up[expert]->values[i * width], &inputs[r * width], width);
           ASSERT_NEAR(whole.products[(r * n_used + j) * hidden + i], exact.value, 0.01 * exact.magnitude);
         }
       }
@@ -139,8 +141,8 @@ TEST_P(ExpertsOf, MatchTheDefinitionInAnyBatch) {
         for (uint32_t j = 0; j < n_used; j++) {
           const auto expert = static_cast<uint64_t>(routing[(r * n_used + j) * 2]);
           const float share = routing[(r * n_used + j) * 2 + 1];
-          const Exact one = exact_dot(&down->values[(expert * width + i) * hidden],
-                                      &whole.products[(r * n_used + j) * hidden], hidden);
+          const Exact one =
+              exact_dot(&down[expert]->values[i * hidden], &whole.products[(r * n_used + j) * hidden], hidden);
           exact.value += share * one.value;
           exact.magnitude += share * one.magnitude;
         }
@@ -148,7 +150,7 @@ TEST_P(ExpertsOf, MatchTheDefinitionInAnyBatch) {
       }
     }
     for (const size_t chunk : {1, 7}) {
-      const ExpertResult cut = run(kernels(), *up, *down, routing, inputs, n_used, chunk, chunk == 7 ? 2 : 1);
+      const ExpertResult cut = run(kernels(), up, down, routing, inputs, n_used, chunk, chunk == 7 ? 2 : 1);
       EXPECT_TRUE(same_bits(cut.products, whole.products)) << dtype_info(dtype).name;
       EXPECT_TRUE(same_bits(cut.combined, whole.combined)) << dtype_info(dtype).name;
     }

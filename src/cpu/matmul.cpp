@@ -99,7 +99,7 @@ void Multiplier::multiply_packed(const Product& product, const RowRange& range, 
   CHECK(range.first % kPackedRows == 0 && range.n % kPackedRows == 0);
   const Weight& weight = product.weight;
   const auto in = choose(scratch_[worker].quantized, quantized_, product.rows);
-  const PackedUnits units = {weight.row(product.matrix, range.first), range.n / kPackedRows, weight.n_groups()};
+  const PackedUnits units = {weight.row(range.first), range.n / kPackedRows, weight.n_groups()};
   const size_t tile = std::max<size_t>(8, kInputBytes / (n_blocks(width_) * sizeof(QuantBlock)) / 8 * 8);
   for (size_t t = 0; t < in.size(); t += tile) {
     weight.format->matmul(units, {&in[t], &product.out[t], std::min(tile, in.size() - t), range.out_row});
@@ -112,14 +112,14 @@ void Multiplier::multiply_plain(const Product& product, const RowRange& range, s
   Scratch& scratch = scratch_[worker];
   const auto in = choose(scratch.in, in_, product.rows);
   const Tokens<float> tokens = {in.data(), product.out.data(), in.size(), range.out_row};
-  const FloatRows rows = {weight.row(product.matrix, range.first), shape.row_bytes(), range.n, shape.row_elements};
+  const FloatRows rows = {weight.row(range.first), shape.row_bytes(), range.n, shape.row_elements};
   if (shape.dtype == DType::f32) return kernels_.matmul_f32(rows, tokens);
   if (shape.dtype == DType::f16) return kernels_.matmul_f16(rows, tokens);
   if (shape.dtype == DType::bf16) return kernels_.matmul_bf16(rows, tokens);
   for (uint64_t r = 0; r < range.n; r += kDecodedRows) {
     const uint64_t n = std::min<uint64_t>(kDecodedRows, range.n - r);
     for (uint64_t i = 0; i < n; i++) {
-      decode_row(scratch.rows.data() + i * shape.row_elements, weight, product.matrix, range.first + r + i);
+      decode_row(scratch.rows.data() + i * shape.row_elements, weight, range.first + r + i);
     }
     kernels_.matmul_f32({scratch.rows.data(), shape.row_elements * sizeof(float), n, shape.row_elements},
                         {in.data(), product.out.data(), in.size(), range.out_row + r});

@@ -16,7 +16,6 @@ namespace rocmforge::cpu {
 // One matrix times some of the prepared inputs.
 struct Product {
   Weight weight;
-  uint64_t matrix = 0;
   const float* bias = nullptr;     // n_rows, or none
   std::span<const uint32_t> rows;  // which inputs; empty: all, in order
   std::span<float* const> out;     // where each one's product goes

@@ -20,7 +20,7 @@ struct Problem {
 Problem make_problem(const Kernels& kernels, DType dtype, uint64_t n_rows, uint64_t n_blocks, size_t n_tokens,
                      gguf::RandomBits& random) {
   const uint64_t n = n_blocks * dtype_info(dtype).block_elements;
-  return {make_weight(kernels, {dtype, n, n_rows, 1}, random), random_floats(random, n_tokens * n),
+  return {make_weight(kernels, {dtype, n, n_rows}, random), random_floats(random, n_tokens * n),
           random_floats(random, n_rows), n_tokens};
 }
 
@@ -37,7 +37,7 @@ std::vector<float> multiply(const Kernels& kernels, size_t n_threads, const Prob
     to.push_back(out.data() + t * p.shape().n_rows);
   }
   multiplier.prepare(in, width, p.w->weight.format != nullptr);
-  const Product product = {p.w->weight, 0, with_bias ? p.bias.data() : nullptr, {}, to};
+  const Product product = {p.w->weight, with_bias ? p.bias.data() : nullptr, {}, to};
   multiplier.multiply(std::span(&product, 1));
   return out;
 }
@@ -118,7 +118,7 @@ TEST_P(MultiplierOf, ProductsOfChosenInputs) {
     const std::vector<uint32_t> rows = {4, 1, 5};
     std::vector<float> out(3 * 19);
     const std::vector<float*> to = {out.data(), out.data() + 19, out.data() + 38};
-    const Product product = {p.w->weight, 0, nullptr, rows, to};
+    const Product product = {p.w->weight, nullptr, rows, to};
     multiplier.multiply(std::span(&product, 1));
     for (size_t i = 0; i < rows.size(); i++) {
       EXPECT_EQ(std::memcmp(to[i], &all[rows[i] * 19], 19 * sizeof(float)), 0) << dtype_info(dtype).name;

@@ -50,13 +50,13 @@ Result<void> CpuPlacement::land(uint64_t address, const WeightShape& shape, uint
                                 std::span<const std::byte> rows, size_t) {
   const uint64_t row_bytes = shape.row_bytes();
   const uint64_t n_rows = rows.size() / row_bytes;
-  CHECK(n_rows * row_bytes == rows.size() && first_row + n_rows <= shape.total_rows());
+  CHECK(n_rows * row_bytes == rows.size() && first_row + n_rows <= shape.n_rows);
   CHECK((CheckedU64(address) + shape.file_bytes()).fits(arena_.size()));
 
   std::byte* to = arena_.data() + address + first_row * row_bytes;
   uint64_t done = 0;
   if (const cpu::PackedFormat* format = cpu::packed_format(kernels_, shape)) {
-    CHECK(first_row % kPackedRows == 0 && (n_rows % kPackedRows == 0 || first_row + n_rows == shape.total_rows()));
+    CHECK(first_row % kPackedRows == 0 && (n_rows % kPackedRows == 0 || first_row + n_rows == shape.n_rows));
     const uint64_t n_groups = shape.row_elements / dtype_info(shape.dtype).block_elements;
     for (; done + kPackedRows <= n_rows; done += kPackedRows) {
       format->pack(to + done * row_bytes, rows.data() + done * row_bytes, n_groups);

@@ -38,26 +38,22 @@ struct TestWeight {
   std::vector<float> values;
   Weight weight;
 
-  float value(uint64_t matrix, uint64_t row, uint64_t i) const {
-    return values[(matrix * weight.shape.n_rows + row) * weight.shape.row_elements + i];
-  }
+  float value(uint64_t row, uint64_t i) const { return values[row * weight.shape.row_elements + i]; }
 };
 
 inline std::unique_ptr<TestWeight> make_weight(const Kernels& kernels, const WeightShape& shape,
                                                gguf::RandomBits& random) {
   auto w = std::make_unique<TestWeight>();
   const DTypeInfo& info = dtype_info(shape.dtype);
-  const uint64_t n_elements = shape.total_rows() * shape.row_elements;
+  const uint64_t n_elements = shape.n_rows * shape.row_elements;
   w->file = gguf::random_blocks(shape.dtype, n_elements / info.block_elements, random);
   w->values.resize(n_elements);
   decode(w->values, shape.dtype, w->file);
   w->memory = w->file;
   w->weight = {shape, w->memory.data(), packed_format(kernels, shape)};
-  for (uint64_t m = 0; m < shape.n_matrices; m++) {
-    for (uint64_t r = 0; r < w->weight.n_packed_rows(); r += kPackedRows) {
-      const uint64_t at = (m * shape.n_rows + r) * shape.row_bytes();
-      w->weight.format->pack(w->memory.data() + at, w->file.data() + at, w->weight.n_groups());
-    }
+  for (uint64_t r = 0; r < w->weight.n_packed_rows(); r += kPackedRows) {
+    const uint64_t at = r * shape.row_bytes();
+    w->weight.format->pack(w->memory.data() + at, w->file.data() + at, w->weight.n_groups());
   }
   return w;
 }

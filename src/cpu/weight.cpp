@@ -7,8 +7,7 @@
 namespace rocmforge::cpu {
 
 const PackedFormat* packed_format(const Kernels& kernels, const WeightShape& shape) {
-  const bool makes_units = shape.n_rows >= kPackedRows && (shape.n_matrices == 1 || shape.n_rows % kPackedRows == 0);
-  if (!makes_units || shape.row_bytes() > kStagingBytes / kPackedRows) return nullptr;
+  if (shape.n_rows < kPackedRows || shape.row_bytes() > kStagingBytes / kPackedRows) return nullptr;
   if (shape.row_elements % kQuantElements != 0) return nullptr;
   for (size_t i = 0; i < kernels.n_packed; i++) {
     if (kernels.packed[i].dtype == static_cast<uint32_t>(shape.dtype)) return &kernels.packed[i];
@@ -20,16 +19,16 @@ uint64_t Weight::n_packed_rows() const {
   return format == nullptr ? 0 : shape.n_rows - shape.n_rows % kPackedRows;
 }
 
-void decode_row(float* to, const Weight& weight, uint64_t matrix, uint64_t r) {
+void decode_row(float* to, const Weight& weight, uint64_t r) {
   const WeightShape& shape = weight.shape;
-  CHECK(matrix < shape.n_matrices && r < shape.n_rows);
+  CHECK(r < shape.n_rows);
   if (r >= weight.n_packed_rows()) {
-    decode({to, shape.row_elements}, shape.dtype, {weight.row(matrix, r), shape.row_bytes()});
+    decode({to, shape.row_elements}, shape.dtype, {weight.row(r), shape.row_bytes()});
     return;
   }
   const DTypeInfo& info = dtype_info(shape.dtype);
   const PackedCut cut = *packed_cut(shape.dtype);
-  const std::byte* unit = weight.row(matrix, r - r % kPackedRows);
+  const std::byte* unit = weight.row(r - r % kPackedRows);
   for (uint64_t g = 0; g < weight.n_groups(); g++) {
     std::byte block[256];
     CHECK(info.block_bytes <= sizeof block);

@@ -9,8 +9,7 @@
 
 namespace rocmforge::cpu {
 
-// How the kernels want this weight: nullptr leaves the rows as the file holds them. Few or very long rows stay, and so
-// do stacked matrices whose rows do not make whole units.
+// How the kernels want this weight: nullptr leaves the rows as the file holds them. Few or very long rows stay.
 const PackedFormat* packed_format(const Kernels& kernels, const WeightShape& shape);
 
 // Pieces of a packed weight, a whole unit at least, must fit this.
@@ -21,16 +20,14 @@ struct Weight {
   const std::byte* data = nullptr;
   const PackedFormat* format = nullptr;
 
-  // Of one matrix: rows in whole units; the rest is as in the file.
+  // Rows in whole units; the rest is as in the file.
   uint64_t n_packed_rows() const;
-  // Row r of a matrix; the row's unit begins there when r is packed and a multiple of kPackedRows.
-  const std::byte* row(uint64_t matrix, uint64_t r) const {
-    return data + (matrix * shape.n_rows + r) * shape.row_bytes();
-  }
+  // Row r; its unit begins there when r is packed and a multiple of kPackedRows.
+  const std::byte* row(uint64_t r) const { return data + r * shape.row_bytes(); }
   uint64_t n_groups() const { return shape.row_elements / dtype_info(shape.dtype).block_elements; }
 };
 
-// One row as floats. REQUIRES: the matrix and the row exist
-void decode_row(float* to, const Weight& weight, uint64_t matrix, uint64_t r);  // to: row_elements
+// One row as floats. REQUIRES: it exists
+void decode_row(float* to, const Weight& weight, uint64_t r);  // to: row_elements
 
 }  // namespace rocmforge::cpu

@@ -18,7 +18,7 @@ uint64_t n_blocks(const WeightShape& shape, uint64_t n_rows) {
 GpuPlacement::GpuPlacement(const gpu::Device& device) : device_(&device) {}
 
 uint64_t GpuPlacement::packed_bytes(const WeightShape& shape) const {
-  return gpu::plane_offsets(gpu::plane_table(shape.dtype), n_blocks(shape, shape.total_rows())).total_bytes;
+  return gpu::plane_offsets(gpu::plane_table(shape.dtype), n_blocks(shape, shape.n_rows)).total_bytes;
 }
 
 // A device that cannot say how much is free says so again, as an error, when memory is asked for.
@@ -29,7 +29,7 @@ uint64_t GpuPlacement::available_bytes() const {
 
 gpu::Planes GpuPlacement::planes(uint64_t address, const WeightShape& shape) const {
   const gpu::PlaneTable table = gpu::plane_table(shape.dtype);
-  const gpu::PlaneOffsets offsets = gpu::plane_offsets(table, n_blocks(shape, shape.total_rows()));
+  const gpu::PlaneOffsets offsets = gpu::plane_offsets(table, n_blocks(shape, shape.n_rows));
   gpu::Planes out{};
   for (uint32_t p = 0; p < table.n_planes; p++) {
     out.at[p] = reinterpret_cast<const uint8_t*>(arena_.data() + address + offsets.at[p]);
@@ -113,7 +113,7 @@ Result<void> GpuPlacement::put_on_stream(const Loader& self, uint64_t address, c
     args.blocks = reinterpret_cast<const uint8_t*>(buffer.landing);
     args.table = table;
     args.n_blocks = rows.size() / table.block_bytes;
-    const gpu::PlaneOffsets offsets = gpu::plane_offsets(table, n_blocks(shape, shape.total_rows()));
+    const gpu::PlaneOffsets offsets = gpu::plane_offsets(table, n_blocks(shape, shape.n_rows));
     const uint64_t first_block = n_blocks(shape, first_row);
     for (uint32_t p = 0; p < table.n_planes; p++) {
       std::byte* plane = arena_.data() + address + offsets.at[p];

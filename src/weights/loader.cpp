@@ -50,6 +50,7 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
   for (const LazyTensor& weight : table.tensors()) {
     counts_.total_bytes += weight.file_bytes;
     if (weight.expert) n_experts_absent_[weight.stage]++;
+    words_[weight.id.value].unit = weight.unit;
   }
 }
 
@@ -286,7 +287,7 @@ std::optional<Loader::Piece> Loader::take_piece() {
   const auto next = queue_.first([&](WeightId queued) { return has_place(queued, is_full); });
   if (!next) return std::nullopt;
   const WeightId id = *next;
-  const uint64_t total_rows = table_.tensor(id).shape.total_rows();
+  const uint64_t total_rows = table_.tensor(id).shape.n_rows;
   Piece piece{id, flights_[id.value]};
   Flight& flight = *piece.flight;
   piece.first_row = flight.next_row;
@@ -328,7 +329,7 @@ void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size
     queue_.remove(piece.id);
   }
 
-  const bool all_taken = flight.error || flight.next_row == weight.shape.total_rows();
+  const bool all_taken = flight.error || flight.next_row == weight.shape.n_rows;
   if (flight.n_working > 0 || !all_taken) return report(lock);
 
   if (!flight.error) {

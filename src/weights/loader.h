@@ -80,13 +80,12 @@ class Loader {
   using Lock = std::unique_lock<std::mutex>;
   struct alignas(64) PaddedWord {  // a hit on one weight does not slow hits on its neighbours
     WeightWord word;
+    std::optional<UnitId> unit;  // as in the table: what a hit needs lies together
   };
 
   WeightWord& word(WeightId id) { return words_[id.value].word; }
   Error named(Error error, WeightId id) const;
-  std::optional<UnitId> unit_of(WeightId id) const {
-    return id.value < table_.size() ? table_.tensor(id).unit : std::nullopt;
-  }
+  std::optional<UnitId> unit_of(WeightId id) const { return words_[id.value].unit; }
   Result<void> check_room(std::span<const WeightId> ids) const;
 
   // What a call waits for: null when the weight was resident and is leased now. `unattended`: the load was under way

@@ -8,8 +8,8 @@ Result<std::span<const std::byte>> read_piece(const File& file, uint64_t offset,
                                               std::span<std::byte> staging) {
   constexpr uint64_t kBlock = File::kDirectAlignment;
   CHECK(n_bytes + 2 * kBlock <= staging.size());
-  // One page speaks for the piece: a wrong guess costs time, never bytes.
-  if (file.is_cached(offset)) {
+  // A buffered read that has to wait for the disk is several times slower than a direct one.
+  if (file.is_cached(offset, n_bytes)) {
     const std::span<std::byte> piece = staging.first(n_bytes);
     TRY(file.read_at(piece, offset));
     return piece;

@@ -19,20 +19,17 @@
 
 namespace rocmforge {
 
-// A weight as a placement sees it: n_matrices matrices of n_rows rows (one, except for experts), rows contiguous in
-// the file, row_elements values each.
+// A weight as a placement sees it: n_rows rows, contiguous in the file, of row_elements values each.
 struct WeightShape {
   DType dtype = DType::f32;
   uint64_t row_elements = 0;
   uint64_t n_rows = 0;
-  uint64_t n_matrices = 1;
 
-  uint64_t total_rows() const { return n_rows * n_matrices; }
   uint64_t row_bytes() const {
     const DTypeInfo& info = dtype_info(dtype);
     return row_elements / info.block_elements * info.block_bytes;
   }
-  uint64_t file_bytes() const { return total_rows() * row_bytes(); }
+  uint64_t file_bytes() const { return n_rows * row_bytes(); }
   friend bool operator==(const WeightShape&, const WeightShape&) = default;
 };
 

@@ -79,6 +79,7 @@ struct TestWeight {
   std::string name;
   WeightShape shape;
   uint32_t stage = 0;
+  uint32_t n_experts = 1;  // one after the other, each of that shape
 };
 
 // A GGUF file of these weights; every byte follows from the weight's place in the list, its own, and a salt.
@@ -88,7 +89,7 @@ class TestModel {
       : path_(std::move(path)), weights_(std::move(weights)), salt_(salt) {
     gguf::HeaderBuilder header;
     for (const TestWeight& w : weights_) {
-      header.add_tensor(w.name, w.shape.dtype, {w.shape.row_elements, w.shape.n_rows, w.shape.n_matrices});
+      header.add_tensor(w.name, w.shape.dtype, {w.shape.row_elements, w.shape.n_rows * w.n_experts});
     }
     auto writer = gguf::GgufWriter::create(path_, header);
     EXPECT_TRUE(writer.ok());
@@ -103,14 +104,14 @@ class TestModel {
       const std::string prefix = fmt::format("l{}", i);
       weights.push_back({prefix + ".norm", {DType::f32, 96, 1}, 1 + i});
       weights.push_back({prefix + ".up", {DType::q8_0, 96, 211}, 1 + i});
-      weights.push_back({prefix + ".experts", {DType::q4_k, 256, 37, 3}, 1 + i});
+      weights.push_back({prefix + ".down", {DType::q4_k, 256, 111}, 1 + i});
     }
     weights.push_back({"out", {DType::f16, 50, 300}, n_layers + 1});
     return weights;
   }
 
   std::vector<std::byte> bytes(size_t weight) const {
-    std::vector<std::byte> bytes(weights_[weight].shape.file_bytes());
+    std::vector<std::byte> bytes(weights_[weight].shape.file_bytes() * weights_[weight].n_experts);
     for (size_t i = 0; i < bytes.size(); i++) bytes[i] = byte_at(weight, i);
     return bytes;
   }

@@ -202,8 +202,8 @@ class ExpertStore : public ::testing::Test {
     std::vector<testing::TestWeight> out{{"embd", {DType::q4_0, 64, 99}, 0}};
     for (uint32_t i = 0; i < 3; i++) {
       out.push_back({fmt::format("l{}.up", i), {DType::q8_0, 96, 21}, 1 + i});
-      out.push_back({fmt::format("l{}.gate_exps", i), {DType::q8_0, 64, 40, kExperts}, 1 + i});
-      out.push_back({fmt::format("l{}.down_exps", i), {DType::q4_0, 64, 24, kExperts}, 1 + i});
+      out.push_back({fmt::format("l{}.gate_exps", i), {DType::q8_0, 64, 40}, 1 + i, kExperts});
+      out.push_back({fmt::format("l{}.down_exps", i), {DType::q4_0, 64, 24}, 1 + i, kExperts});
     }
     out.push_back({"out", {DType::f16, 50, 30}, 4});
     return out;
@@ -216,16 +216,15 @@ class ExpertStore : public ::testing::Test {
     origin.clear();
     for (size_t i = 0; i < model.weights().size(); i++) {
       const testing::TestWeight& w = model.weights()[i];
-      const WeightShape one{w.shape.dtype, w.shape.row_elements, w.shape.n_rows};
-      for (uint32_t m = 0; m < w.shape.n_matrices; m++) {
-        const bool is_expert = w.shape.n_matrices > 1;
+      for (uint32_t m = 0; m < w.n_experts; m++) {
+        const bool is_expert = w.n_experts > 1;
         requests.push_back({file->find_tensor(w.name),
-                            one,
+                            w.shape,
                             w.stage,
-                            m * one.file_bytes(),
+                            m * w.shape.file_bytes(),
                             {},
                             is_expert ? std::optional(m) : std::nullopt});
-        origin.push_back({i, m * one.file_bytes()});
+        origin.push_back({i, m * w.shape.file_bytes()});
       }
     }
     auto made =

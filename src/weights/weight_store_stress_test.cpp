@@ -27,7 +27,7 @@ TEST(WeightStoreStress, SixtyFourThreadsOnOneColdWeightCauseOneLoad) {
   const TestModel model(dir.file("m.gguf"), TestModel::layers(1));
   TestPlacement placement;
   const auto store = model.store(placement);
-  const WeightId id = *store->find("l0.experts");
+  const WeightId id = *store->find("l0.down");
   std::atomic<int> n_wrong = 0;
   std::atomic<const std::byte*> seen = nullptr;
   int round = 0;

@@ -23,15 +23,14 @@ Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& plac
   const WeightShape& shape = request.shape;
   const DTypeInfo& dtype = dtype_info(shape.dtype);
   const CheckedU64 file_bytes =
-      CheckedU64(shape.row_elements / dtype.block_elements) * dtype.block_bytes * shape.n_rows * shape.n_matrices;
+      CheckedU64(shape.row_elements / dtype.block_elements) * dtype.block_bytes * shape.n_rows;
   const bool is_whole = request.part.empty() && !request.expert;
   const bool fits = is_whole ? file_bytes.valid() && request.skip_bytes == 0 && file_bytes.value() == info.n_bytes
                              : (file_bytes + request.skip_bytes).fits(info.n_bytes);
   if (shape.dtype != info.dtype || shape.row_elements % dtype.block_elements != 0 || !fits || file_bytes.value() == 0) {
-    return weight_error(
-        ErrorCode::invalid_argument, info.name,
-        fmt::format("{} x {} x {} of {} {} its {} bytes of {}", shape.row_elements, shape.n_rows, shape.n_matrices,
-                    dtype.name, is_whole ? "are not" : "do not fit", info.n_bytes, dtype_info(info.dtype).name));
+    return weight_error(ErrorCode::invalid_argument, info.name,
+                        fmt::format("{} x {} of {} {} its {} bytes of {}", shape.row_elements, shape.n_rows, dtype.name,
+                                    is_whole ? "are not" : "do not fit", info.n_bytes, dtype_info(info.dtype).name));
   }
   return LazyTensor{.id = id,
                     .name = info.name,
@@ -51,7 +50,7 @@ CheckedU64 padded(const LazyTensor& weight) {
 
 // How many rows to read at once: whole units that fit a staging buffer, few enough that every loader gets a share.
 Result<uint64_t> cut_pieces(const Placement& placement, const LazyTensor& weight, size_t n_loaders) {
-  const uint64_t n_rows = weight.shape.total_rows();
+  const uint64_t n_rows = weight.shape.n_rows;
   const uint64_t row_bytes = weight.shape.row_bytes();
   const uint64_t unit = std::min(placement.rows_per_unit(weight.shape), n_rows);
   // A direct read takes whole blocks, so it may hold part of one too many at either end.

@@ -6,6 +6,8 @@
 //   kills        clients killed in the middle of an answer: everything they held is free again
 //   drain        SIGTERM with live streams: each ends properly, exit 0
 //   soak         mixed requests for minutes: memory, threads and descriptors stay
+//   start        from process start to the first answer
+//   throughput   eight streams give at least twice the tokens per second of one
 //
 // Exit 0 when all that was promised held. Short forms run with the tests, the long ones with `make soak`.
 
@@ -273,19 +275,59 @@ void test_soak(const Program& program, bool is_long) {
              server.n_threads(), server.n_descriptors());
 }
 
+void test_start(const Program& program, bool is_long) {
+  double best = 1e9;
+  for (int i = 0; i < (is_long ? 20 : 5); i++) {
+    const auto begin = Clock::now();
+    const ServerProcess server(program, {});
+    const Outcome outcome = stream(server.port(), R"({"prompt":"Once upon a time","max_tokens":1,"temperature":0})");
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+    expect(outcome.tokens.size() == 1, "a first answer");
+  }
+  expect(best < 0.3, fmt::format("{:.3f} s to the first answer", best));
+  fmt::print("start: {:.3f} s from process start to the first answer (best)\n", best);
+}
+
+// Tokens per second of n streams, together.
+double rate_of(const ServerProcess& server, size_t n_streams) {
+  std::atomic<size_t> n_tokens = 0;
+  const auto begin = Clock::now();
+  in_parallel(n_streams, [&](size_t i) {
+    const std::string body = fmt::format(
+        R"({{"prompt":"Once upon a time","max_tokens":256,"temperature":0.8,"seed":{},"ignore_eos":true}})", i);
+    n_tokens += stream(server.port(), body).tokens.size();
+  });
+  return double(n_tokens) / std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void test_throughput(const Program& program, bool is_long) {
+  const ServerProcess server(program, {});
+  rate_of(server, 1);
+  double one = 0, eight = 0, ratio = 0;
+  for (int i = 0; i < (is_long ? 10 : 3); i++) {  // side by side: other work on the machine hits both
+    const double a = rate_of(server, 1), b = rate_of(server, 8);
+    if (b / a > ratio) ratio = b / a, one = a, eight = b;
+  }
+  expect(ratio >= 2, fmt::format("eight streams give {:.2f} times the tokens per second of one", ratio));
+  fmt::print("throughput: {:.0f} tok/s with one stream, {:.0f} with eight ({:.2f} x)\n", one, eight, ratio);
+}
+
 }  // namespace
 }  // namespace rocmforge::load
 
 int main(int argc, char** argv) {
   using namespace rocmforge::load;
   const std::map<std::string, void (*)(const Program&, bool)> scenarios = {
-      {"streams", test_streams},   {"connections", test_connections},
-      {"overload", test_overload}, {"kills", test_kills},
-      {"drain", test_drain},       {"soak", test_soak}};
+      {"streams", test_streams},       {"connections", test_connections},
+      {"overload", test_overload},     {"start", test_start},
+      {"throughput", test_throughput}, {"kills", test_kills},
+      {"drain", test_drain},           {"soak", test_soak}};
   const bool is_long = argc > 4 && std::string(argv[4]) == "--long";
   const auto found = argc > 3 ? scenarios.find(argv[3]) : scenarios.end();
   if (found == scenarios.end()) {
-    fmt::print(stderr, "usage: serving_load BINARY MODEL streams|connections|overload|kills|drain|soak [--long]\n");
+    fmt::print(
+        stderr,
+        "usage: serving_load BINARY MODEL streams|connections|overload|kills|drain|soak|start|throughput [--long]\n");
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);

@@ -46,7 +46,7 @@ TEST_P(Products, FloatRowsMatchDoublePrecision) {
   for (const FloatType& type : kFloatTypes) {
     for (size_t n_rows = 1; n_rows <= 9; n_rows++) {
       for (const size_t n : {1, 7, 8, 9, 31, 64, 100}) {
-        const WeightShape shape = {type.dtype, n, n_rows, 1};
+        const WeightShape shape = {type.dtype, n, n_rows};
         const auto w = make_weight(kernels(), shape, random);
         for (size_t n_tokens = 1; n_tokens <= 7; n_tokens++) {
           const auto inputs = random_floats(random, n_tokens * n);
@@ -69,14 +69,14 @@ TEST_P(Products, FloatRowsGiveTheSameBitsInAnyCut) {
   gguf::RandomBits random(2);
   constexpr size_t n = 77, n_rows = 13, n_tokens = 11;
   for (const FloatType& type : kFloatTypes) {
-    const WeightShape shape = {type.dtype, n, n_rows, 1};
+    const WeightShape shape = {type.dtype, n, n_rows};
     const auto w = make_weight(kernels(), shape, random);
     const auto inputs = random_floats(random, n_tokens * n);
     TokenRows<float> whole(inputs, n, n_rows), cut(inputs, n, n_rows);
     (kernels().*type.matmul)({w->memory.data(), shape.row_bytes(), n_rows, n}, whole.tokens());
     for (size_t t = 0; t < n_tokens; t++) {
       for (size_t r = 0; r < n_rows; r++) {
-        (kernels().*type.matmul)({w->weight.row(0, r), shape.row_bytes(), 1, n}, cut.one(t, r));
+        (kernels().*type.matmul)({w->weight.row(r), shape.row_bytes(), 1, n}, cut.one(t, r));
       }
     }
     EXPECT_TRUE(same_bits(whole.out_values, cut.out_values)) << dtype_info(type.dtype).name;
@@ -116,7 +116,7 @@ TEST_P(Products, PackedUnitsMatchDoublePrecision) {
       const size_t n = n_groups * dtype_info(dtype).block_elements;
       for (size_t n_units = 1; n_units <= 2; n_units++) {
         const size_t n_rows = n_units * kPackedRows;
-        const auto w = make_weight(kernels(), {dtype, n, n_rows, 1}, random);
+        const auto w = make_weight(kernels(), {dtype, n, n_rows}, random);
         ASSERT_EQ(w->weight.format, &format);
         for (size_t n_tokens = 1; n_tokens <= 9; n_tokens++) {
           const auto inputs = random_floats(random, n_tokens * n);
@@ -150,7 +150,7 @@ TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
     const PackedFormat& format = kernels().packed[i];
     const auto dtype = static_cast<DType>(format.dtype);
     const size_t n = n_groups * dtype_info(dtype).block_elements;
-    const auto w = make_weight(kernels(), {dtype, n, n_units * kPackedRows, 1}, random);
+    const auto w = make_weight(kernels(), {dtype, n, n_units * kPackedRows}, random);
     const auto inputs = random_floats(random, n_tokens * n);
     std::vector<QuantBlock> blocks(inputs.size() / kQuantElements);
     kernels().quantize(blocks.data(), inputs.data(), blocks.size());
@@ -159,7 +159,7 @@ TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
     format.matmul({w->memory.data(), n_units, n_groups}, whole.tokens());
     for (size_t t = 0; t < n_tokens; t++) {
       for (size_t u = 0; u < n_units; u++) {
-        format.matmul({w->weight.row(0, u * kPackedRows), 1, n_groups}, cut.one(t, u * kPackedRows));
+        format.matmul({w->weight.row(u * kPackedRows), 1, n_groups}, cut.one(t, u * kPackedRows));
       }
     }
     EXPECT_TRUE(same_bits(whole.out_values, cut.out_values)) << dtype_info(dtype).name;
@@ -230,7 +230,7 @@ TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
     EXPECT_FALSE(std::isnan(blocks[1].scale));
     for (size_t i = 0; i < kernels().n_packed; i++) {
       const auto dtype = static_cast<DType>(kernels().packed[i].dtype);
-      const auto w = make_weight(kernels(), {dtype, 256, kPackedRows, 1}, random);
+      const auto w = make_weight(kernels(), {dtype, 256, kPackedRows}, random);
       TokenRows<QuantBlock> rows(blocks, blocks.size(), kPackedRows);
       kernels().packed[i].matmul({w->memory.data(), 1, w->weight.n_groups()}, rows.tokens());
       for (const float out : rows.out_values) EXPECT_TRUE(std::isnan(out)) << dtype_info(dtype).name;
@@ -280,7 +280,7 @@ TEST_P(Functions, WeightedSumMatchesAndIsCutAnywhere) {
   for (const size_t n : {1, 8, 20, 64, 96}) {
     for (const bool f16 : {false, true}) {
       constexpr size_t n_rows = 21, n_tokens = 6;
-      const auto w = make_weight(kernels(), {f16 ? DType::f16 : DType::f32, n, n_rows, 1}, random);
+      const auto w = make_weight(kernels(), {f16 ? DType::f16 : DType::f32, n, n_rows}, random);
       const auto shares = random_floats(random, n_tokens * n_rows);
       const auto before = random_floats(random, n_tokens * n);
       const auto keep = random_floats(random, n_tokens);
@@ -298,7 +298,7 @@ TEST_P(Functions, WeightedSumMatchesAndIsCutAnywhere) {
       for (size_t t = 0; t < n_tokens; t++) {
         for (size_t i = 0; i < n; i++) {
           double exact = double{before[t * n + i]} * keep[t];
-          for (size_t r = 0; r < n_rows; r++) exact += double{shares[t * n_rows + r]} * w->value(0, r, i);
+          for (size_t r = 0; r < n_rows; r++) exact += double{shares[t * n_rows + r]} * w->value(r, i);
           ASSERT_NEAR(whole.out[t][i], exact, 1e-5);
         }
       }

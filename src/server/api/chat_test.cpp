@@ -1,5 +1,7 @@
 // What real clients depend on, as the numbered behaviours of the API research list them.
 
+#include <cmath>
+
 #include "base/utf8.h"
 #include "server/api/scripted_model.h"
 

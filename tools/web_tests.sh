@@ -32,4 +32,4 @@ if [ ! tests/web/node_modules/.package-lock.json -nt tests/web/package-lock.json
 fi
 fetch_promtool || echo "promtool could not be fetched: /metrics is checked without it"
 
-exec node --test --test-concurrency=2 tests/web/*.test.mjs
+exec node --test --test-concurrency=2 --test-timeout=120000 tests/web/*.test.mjs

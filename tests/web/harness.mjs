@@ -35,11 +35,16 @@ export async function startServer({ models = [MODEL], args = [] } = {}) {
   const child = spawn(BINARY, ["serve", ...models, "--port", String(port), ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
+  // A test that fails before it stops its server must not wait for it.
+  child.unref();
+  process.once("exit", () => child.kill("SIGKILL"));
   let log = "";
-  for (const stream of [child.stdout, child.stderr])
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.unref();
     stream.on("data", (data) => {
       log += data;
     });
+  }
   const exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
   child.once("error", (error) => {
     log += error;

@@ -144,8 +144,9 @@ test("models: progress while the weights come in", async () => {
   await close(page);
 });
 
-test("an API key is asked for, checked and kept for the tab", async () => {
+test("an API key is asked for, checked and kept for the tab", async (t) => {
   const guarded = await startServer({ args: ["--api-key", KEY] });
+  t.after(guarded.stop);
   const page = await newPage(browser, { url: guarded.url });
   await page.waitForSelector("#key-dialog[open]");
   assert.ok(await page.locator("#key").evaluate((input) => input === document.activeElement));
@@ -161,11 +162,11 @@ test("an API key is asked for, checked and kept for the tab", async () => {
   await page.waitForSelector("#model:enabled");
   assert.equal(await page.evaluate(() => Object.values(localStorage).join().includes("a-key")), false);
   await close(page);
-  await guarded.stop();
 });
 
-test("without a key: said, and asked for again", async () => {
+test("without a key: said, and asked for again", async (t) => {
   const guarded = await startServer({ args: ["--api-key", KEY] });
+  t.after(guarded.stop);
   const page = await newPage(browser, { url: guarded.url });
   await page.waitForSelector("#key-dialog[open]");
   await page.keyboard.press("Escape");
@@ -173,8 +174,15 @@ test("without a key: said, and asked for again", async () => {
   assert.equal(await page.locator("#model-state").innerText(), "needs a key");
   await page.click("#load-model");
   await page.waitForSelector("#key-dialog[open]");
+  await page.keyboard.press("Escape");
+  await page.fill("#prompt", "Hello");
+  await page.press("#prompt", "Enter");
+  await page.waitForSelector("#key-dialog[open]");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".error");
+  assert.match(await page.locator(".error").innerText(), /asks for an API key/);
+  assert.equal(await page.locator("#key-dialog[open]").count(), 0);
   await close(page);
-  await guarded.stop();
 });
 
 test("a server that went away is said, and tried again", async () => {
@@ -186,6 +194,7 @@ test("a server that went away is said, and tried again", async () => {
   await page.press("#prompt", "Enter");
   await page.waitForSelector(".error");
   assert.match(await page.locator(".error").innerText(), /cannot be reached/);
+  await page.waitForFunction(() => document.getElementById("model-state").textContent === "not connected");
   await screenshot(page, "unreachable");
   await close(page);
 });

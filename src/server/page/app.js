@@ -120,9 +120,8 @@ async function generate() {
 
   let lastSave = performance.now();
   let lastFigures = 0;
-  const watch = setInterval(() => models.refresh().catch(() => {}), 1000); // a model may have to be loaded first
-  if (!models.current) await models.connect();
-  await entry.generation.run(models.current, past, (text, reasoning) => {
+  const watch = setInterval(() => models.update(), 1000); // a model may have to be loaded first
+  const onprogress = (text, reasoning) => {
     clearInterval(watch);
     entry.view?.append(text, reasoning);
     const now = performance.now();
@@ -134,7 +133,10 @@ async function generate() {
       lastSave = now;
       save(target);
     }
-  });
+  };
+  const problem = models.current ? null : await models.connect();
+  if (problem) entry.generation.fail(problem);
+  else await entry.generation.run(models.current, past, onprogress);
   clearInterval(watch);
   if (generations.get(target.id) !== entry) return; // deleted meanwhile
   generations.delete(target.id);
@@ -142,7 +144,7 @@ async function generate() {
   entry.view?.finish();
   sidebar.setBusy(target.id, false);
   updateComposer();
-  models.refresh().catch(() => {});
+  if (message.error?.code !== "invalid_api_key") models.connect();
   if (!message.error) $("announcer").textContent = message.content.slice(0, 3000) || "The answer is empty.";
 }
 

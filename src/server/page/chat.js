@@ -60,10 +60,13 @@ export class Generation {
       if (usage && this.#nPieces) message.stats = this.#figures(usage.completion_tokens);
     } catch (error) {
       if (error.name === "AbortError") message.finish = "stopped";
-      else if (error instanceof ApiError)
-        message.error = { title: error.title, detail: error.detail, code: error.code };
-      else message.error = { title: "The page failed", detail: String(error) };
+      else this.fail(error);
     }
+  }
+
+  fail(error) {
+    const { title, detail, code } = error instanceof ApiError ? error : new ApiError("The page failed", String(error));
+    this.message.error = { title, detail, code };
   }
 
   #count() {

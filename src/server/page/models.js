@@ -11,8 +11,9 @@ const MAX_POLLS_WITHOUT_CHANGE = 20;
 const STATES = { ready: "ready", loading: "loading", unloaded: "not loaded", failed: "failed to load" };
 
 export class Models {
-  #models = []; // {id, state, progress}
+  #models = []; // {id, state, progress}, the latter two as far as known
   #timer = 0;
+  #action = null; // of the button beside the model
   #lastSeen = "";
   #nUnchanged = 0;
 
@@ -21,7 +22,7 @@ export class Models {
       chosenModel.set($("model").value);
       this.#show();
     });
-    $("load-model").addEventListener("click", () => (this.#models.length ? this.#load() : this.connect()));
+    $("load-model").addEventListener("click", () => this.#action());
   }
 
   // The name to ask for; empty before the server was reached.
@@ -33,35 +34,42 @@ export class Models {
     return this.#models.find(({ id }) => id === $("model").value);
   }
 
-  // The first contact: what goes wrong is shown, with a way to try again.
+  // As refresh(), but what goes wrong is shown, with a way to try again, and returned.
   async connect() {
     try {
       await this.refresh();
+      return null;
     } catch (error) {
-      $("model").replaceChildren(el("option", {}, "No server"));
+      if (!this.current) $("model").replaceChildren(el("option", {}, "No server"));
       $("model-state").dataset.state = "failed";
       $("model-state").textContent = error.status === 401 ? "needs a key" : "not connected";
-      this.#offer("Retry");
+      this.#offer("Retry", () => this.connect());
+      return error;
     }
   }
 
   // Throws what the server could not answer.
   async refresh() {
     const { data } = await getJson("v1/models");
-    const health = await getJson("health").catch(() => null);
-    this.#models = data.map(({ id, state }) => ({
-      id,
-      state,
-      progress: health?.models?.find(({ name }) => name === id)?.progress,
-    }));
+    this.#models = data.map(({ id }) => ({ id }));
     this.#fillChoice();
+    await this.update();
+  }
+
+  // How far the models are. Needs no key and never fails: without an answer nothing is claimed.
+  async update() {
+    const health = await getJson("health").catch(() => null);
+    for (const model of this.#models) {
+      const { state, progress } = health?.models?.find(({ name }) => name === model.id) ?? {};
+      Object.assign(model, { state, progress });
+    }
     this.#show();
   }
 
   async #load() {
     try {
       await postJson("v1/models/load", { model: this.current });
-      await this.refresh();
+      await this.update();
     } catch (error) {
       toast(`${error.title}: ${error.detail}`);
     }
@@ -84,7 +92,7 @@ export class Models {
     const label = $("model-state");
     label.dataset.state = isLoading ? "loading" : state;
     label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : (STATES[state] ?? "");
-    this.#offer(state === "unloaded" || state === "failed" ? "Load" : "");
+    this.#offer(state === "unloaded" || state === "failed" ? "Load" : "", () => this.#load());
     const bar = $("load-progress");
     bar.hidden = !isLoading;
     if (progress > 0) bar.value = progress;
@@ -99,11 +107,12 @@ export class Models {
     this.#nUnchanged = seen === this.#lastSeen ? this.#nUnchanged + 1 : 0;
     this.#lastSeen = seen;
     if (!isLoading || this.#nUnchanged > MAX_POLLS_WITHOUT_CHANGE) return;
-    this.#timer = setTimeout(() => this.refresh().catch(() => this.#follow(isLoading)), POLL_MS);
+    this.#timer = setTimeout(() => this.update(), POLL_MS);
   }
 
-  #offer(action) {
-    $("load-model").textContent = action;
-    $("load-model").hidden = !action;
+  #offer(label, action) {
+    this.#action = action;
+    $("load-model").textContent = label;
+    $("load-model").hidden = !label;
   }
 }

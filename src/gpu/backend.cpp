@@ -111,7 +111,9 @@ Result<gpu::BatchView> GpuBackend::begin_pass(const Batch& batch) {
 
 Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
   const gpu::BatchView view = TRY(begin_pass(batch));
-  TRY(Runner(*this, view, batch_.longest(), weights).run(steps));
+  const Runner runner(*this, view, batch_.longest(), weights);
+  TRY(runner.run(steps));
+  TRY(runner.finish());
   return placement_.mark_read(stream_);
 }
 
@@ -134,6 +136,7 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
     TRY(stream_.launch(entry.graph));
   } else {
     for (const auto steps : stages) TRY(runner.run(steps));
+    TRY(runner.finish());
     entry.was_run = true;
   }
   return placement_.mark_read(stream_);
@@ -145,6 +148,7 @@ Result<gpu::Graph> GpuBackend::record(std::span<const std::span<const Step>> sta
   for (const auto steps : stages) {
     if (done.ok()) done = runner.run(steps);
   }
+  if (done.ok()) done = runner.finish();
   auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
   if (!done.ok()) return done.error();
   return graph;

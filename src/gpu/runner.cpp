@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/elementwise.h"
@@ -28,9 +30,21 @@ static_assert(gpu::kPagePositions == kPageTokens);
 Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
   for (const Step& step : steps) {
     TRY(gpu::check_supported(step, weights_));
+    const auto* norm = std::get_if<Norm>(&step);
+    const bool takes_the_sum = waiting_ && norm != nullptr && norm->in == waiting_->out && norm->group == 0 &&
+                               n_rows(norm->out) == n_rows(waiting_->out);
+    if (!takes_the_sum) TRY(finish());
     TRY(std::visit(*this, step));
   }
   return {};
+}
+
+Result<void> GpuBackend::Runner::finish() const {
+  if (!waiting_) return {};
+  const Add step = *std::exchange(waiting_, std::nullopt);
+  const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
+  return launch(FixedKernel::add, gpu::element_grid(n), gpu::kElementThreads,
+                gpu::ElementArgs{slot(step.out).data, slot(step.out).data, slot(step.in).data, n, step.scale});
 }
 
 GpuBackend::Runner::Weight GpuBackend::Runner::weight(WeightId id) const {
@@ -81,15 +95,31 @@ Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
   const uint32_t group = step.group != 0 ? step.group : in.width;
   const uint64_t n_weights = weight(step.weight).shape.row_elements;
   CHECK(in.width % group == 0 && (n_weights == group || n_weights == in.width) && slot(step.out).width == in.width);
-  const gpu::NormArgs args{.out = slot(step.out).data,
-                           .in = in.data,
-                           .weight = w,
-                           .bias = bias,
-                           .group = group,
-                           .n_groups = in.width / group,
-                           .weight_step = n_weights == group ? 0 : group,
-                           .epsilon = step.epsilon};
+  gpu::NormArgs args{.out = slot(step.out).data,
+                     .in = in.data,
+                     .weight = w,
+                     .bias = bias,
+                     .group = group,
+                     .n_groups = in.width / group,
+                     .weight_step = n_weights == group ? 0 : group,
+                     .epsilon = step.epsilon};
+  if (waiting_) {  // for this norm: see run()
+    args.added = slot(waiting_->in).data;
+    args.added_scale = waiting_->scale;
+    waiting_.reset();
+  }
+  if (args.n_groups == 1 && is_wanted_as_bytes(step.out)) {
+    args.q = quants();
+    args.scales = quant_scales();
+    as_bytes_ = step.out;
+  }
   return launch(kernel, gpu::norm_grid(n_rows(step.out), args.n_groups), gpu::kNormThreads, args);
+}
+
+// Few rows are multiplied as bytes, except on Hopper, where that is one row.
+bool GpuBackend::Runner::is_wanted_as_bytes(SlotId id) const {
+  const uint32_t most = self_.device_->has_hopper() ? 1 : gpu::kMatvecMaxRows;
+  return n_rows(id) <= most && slot(id).width % 32 == 0;
 }
 
 int8_t* GpuBackend::Runner::quants() const {
@@ -101,6 +131,7 @@ gpu::ActivationScale* GpuBackend::Runner::quant_scales() const {
 }
 
 Result<void> GpuBackend::Runner::quantize(const Input& input) const {
+  as_bytes_.reset();
   return launch(FixedKernel::quantize, gpu::quantize_grid(input.width, input.n_rows), gpu::kQuantizeThreads,
                 gpu::QuantizeArgs{quants(), quant_scales(), input.x, input.width});
 }
@@ -110,13 +141,12 @@ bool GpuBackend::Runner::on_hopper(DType dtype, const Input& input) const {
          product_kind(dtype) == ProductKind::integer;
 }
 
-Result<void> GpuBackend::Runner::multiply_on_hopper(float* out, const Weight& w, const float* bias, const Input& input,
+Result<void> GpuBackend::Runner::multiply_on_hopper(const gpu::MatvecPart& part, DType dtype, const Input& input,
                                                     std::optional<Tiles>& tiles) const {
-  const DType dtype = w.shape.dtype;
-  const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
-  const gpu::HopperShape shape = gpu::hopper_shape(n_out, input.n_rows);
+  const gpu::HopperShape shape = gpu::hopper_shape(part.n_out, input.n_rows);
   auto* memory = reinterpret_cast<uint8_t*>(quants());
   if (const Tiles needed{dtype, shape.rows}; tiles != needed) {
+    as_bytes_.reset();
     const gpu::TilesArgs args{memory, input.x, input.n_rows, input.width, shape.rows};
     CHECK(uint64_t{gpu::padded_rows(input.n_rows, shape.rows)} * input.width * 2 <= self_.layout_.quants_bytes);
     TRY(launch(FormatKernel::tiles, dtype, gpu::tiles_grid(args), gpu::kTilesThreads, args));
@@ -127,34 +157,51 @@ Result<void> GpuBackend::Runner::multiply_on_hopper(float* out, const Weight& w,
                               : shape.rows == 64 ? FormatKernel::hopper_64
                                                  : FormatKernel::hopper_128;
   return launch(kernel, dtype, shape.grid, gpu::kHopperThreads,
-                gpu::HopperMatmulArgs{w.planes, out, bias, memory, n_out, input.n_rows, input.width});
+                gpu::HopperMatmulArgs{part.w, part.out, part.bias, memory, part.n_out, input.n_rows, input.width});
 }
 
 // Few rows go to the matrix-vector kernels, more to tiles. A format without tiles goes row by row.
-Result<void> GpuBackend::Runner::multiply(float* out, const Weight& w, const float* bias, const Input& input) const {
-  const DType dtype = w.shape.dtype;
-  const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
+// REQUIRES: one part, unless there is one row
+Result<void> GpuBackend::Runner::multiply(std::span<const gpu::MatvecPart> parts, DType dtype,
+                                          const Input& input) const {
+  const gpu::MatvecPart& part = parts.front();
   const bool has_tiles =
       product_kind(dtype) != ProductKind::decoded && (input.width % 16 == 0 || product_kind(dtype) == ProductKind::f32);
   if (input.n_rows > gpu::kMatvecMaxRows && has_tiles) {
-    return launch(FormatKernel::matmul, dtype, gpu::matmul_grid(n_out, input.n_rows), gpu::kMatmulThreads,
-                  gpu::MatmulArgs{w.planes, out, bias, input.x, n_out, input.n_rows, input.width});
+    return launch(FormatKernel::matmul, dtype, gpu::matmul_grid(part.n_out, input.n_rows), gpu::kMatmulThreads,
+                  gpu::MatmulArgs{part.w, part.out, part.bias, input.x, part.n_out, input.n_rows, input.width});
   }
   gpu::MatvecArgs args{};
-  args.w = w.planes;
-  args.out = out;
-  args.bias = bias;
+  args.w = part.w;
+  args.out = part.out;
+  args.bias = part.bias;
   args.x = input.x;
   args.q = quants();
   args.scales = quant_scales();
   args.pairs_per_input = args.n_summed = 1;
-  args.n_out = n_out;
+  args.n_out = part.n_out;
   args.n_rows = input.n_rows;
   args.width = input.width;
   const bool one_by_one = input.n_rows == 1 || product_kind(dtype) == ProductKind::decoded;
-  return launch(one_by_one ? FormatKernel::matvec_1 : FormatKernel::matvec_8, dtype,
-                gpu::matvec_grid(n_out, input.n_rows, one_by_one ? 1 : gpu::kMatvecMaxRows, self_.device_->wave()),
-                gpu::kMatvecThreads, args);
+  const uint32_t n_at_once = one_by_one ? 1 : gpu::kMatvecMaxRows;
+  gpu::Grid grid = gpu::matvec_grid(part.n_out, input.n_rows, n_at_once, self_.device_->wave());
+  for (const gpu::MatvecPart& further : parts.subspan(1)) {
+    grid.x += gpu::matvec_blocks(further.n_out, n_at_once, self_.device_->wave());
+    args.more[args.n_more++] = further;
+  }
+  return launch(one_by_one ? FormatKernel::matvec_1 : FormatKernel::matvec_8, dtype, grid, gpu::kMatvecThreads, args);
+}
+
+// Biases that have to be decoded share one workspace, so their parts stay alone.
+size_t GpuBackend::Runner::n_together(const Matmul& step, size_t first, const Input& input) const {
+  const auto joins = [&](const Matmul::Part& part) {
+    return weight(part.weight).shape.dtype == weight(step.parts[first].weight).shape.dtype &&
+           (!part.bias || weight(*part.bias).shape.dtype == DType::f32);
+  };
+  size_t n = 1;
+  if (input.n_rows > 1 || !joins(step.parts[first])) return n;
+  while (first + n < step.parts.size() && joins(step.parts[first + n])) n++;
+  return n;
 }
 
 Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
@@ -163,18 +210,28 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
     const DType dtype = weight(part.weight).shape.dtype;
     return product_kind(dtype) == ProductKind::integer && !on_hopper(dtype, input);
   };
+  if (input.n_rows <= gpu::kMatvecMaxRows && as_bytes_ != step.in && std::ranges::any_of(step.parts, needs_quants)) {
+    TRY(quantize(input));
+  }
   std::optional<Tiles> tiles;
-  if (input.n_rows <= gpu::kMatvecMaxRows && std::ranges::any_of(step.parts, needs_quants)) TRY(quantize(input));
-  for (const Matmul::Part& part : step.parts) {
-    const Weight w = weight(part.weight);
-    CHECK(w.shape.row_elements == input.width && w.shape.n_rows == slot(part.out).width);
-    const float* bias = TRY(vector_of(part.bias, 0));
-    if (on_hopper(w.shape.dtype, input)) {
-      TRY(multiply_on_hopper(slot(part.out).data, w, bias, input, tiles));
-    } else {
-      TRY(multiply(slot(part.out).data, w, bias, input));
+  for (size_t first = 0, n = 0; first < step.parts.size(); first += n) {
+    n = n_together(step, first, input);
+    std::array<gpu::MatvecPart, 3> parts{};
+    for (size_t i = 0; i < n; i++) {
+      const Matmul::Part& part = step.parts[first + i];
+      const Weight w = weight(part.weight);
+      CHECK(w.shape.row_elements == input.width && w.shape.n_rows == slot(part.out).width);
+      parts[i] = {w.planes, slot(part.out).data, TRY(vector_of(part.bias, 0)), static_cast<uint32_t>(w.shape.n_rows)};
     }
-    if (step.scale == 1 && step.softcap == 0) continue;
+    const DType dtype = weight(step.parts[first].weight).shape.dtype;
+    if (on_hopper(dtype, input)) {
+      TRY(multiply_on_hopper(parts[0], dtype, input, tiles));
+    } else {
+      TRY(multiply(std::span(parts).first(n), dtype, input));
+    }
+  }
+  if (step.scale == 1 && step.softcap == 0) return {};
+  for (const Matmul::Part& part : step.parts) {
     const uint64_t n = uint64_t{n_rows(part.out)} * slot(part.out).width;
     float* out = slot(part.out).data;
     TRY(launch(FixedKernel::scale_and_cap, gpu::element_grid(n), gpu::kElementThreads,
@@ -188,20 +245,17 @@ Result<void> GpuBackend::Runner::operator()(const Rope& step) const {
   const double* turns = TRY(self_.rope_table(step.rope));
   const bool halves = step.rope.pairs == RopePairs::halves;
   const uint32_t n_pairs = step.rope.n_dims / 2;
-  for (const SlotId id : {step.q, step.k}) {
-    const gpu::RopeArgs args{.heads = slot(id).data,
-                             .positions = batch_.positions,
-                             .turns = turns,
-                             .factors = factors,
-                             .magnitude = static_cast<float>(gpu::rope_magnitude(step.rope)),
-                             .n_heads = slot(id).width / step.head_size,
-                             .head_size = step.head_size,
-                             .n_pairs = n_pairs,
-                             .pair_step = halves ? 1u : 2u,
-                             .pair_apart = halves ? n_pairs : 1u};
-    TRY(launch(FixedKernel::rope, gpu::rope_grid(n_rows(id)), gpu::kRopeThreads, args));
-  }
-  return {};
+  const gpu::RopeArgs args{.heads = {slot(step.q).data, slot(step.k).data},
+                           .n_heads = {slot(step.q).width / step.head_size, slot(step.k).width / step.head_size},
+                           .positions = batch_.positions,
+                           .turns = turns,
+                           .factors = factors,
+                           .magnitude = static_cast<float>(gpu::rope_magnitude(step.rope)),
+                           .head_size = step.head_size,
+                           .n_pairs = n_pairs,
+                           .pair_step = halves ? 1u : 2u,
+                           .pair_apart = halves ? n_pairs : 1u};
+  return launch(FixedKernel::rope, gpu::rope_grid(n_rows(step.q), args), gpu::kRopeThreads, args);
 }
 
 Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
@@ -262,15 +316,18 @@ Result<void> GpuBackend::Runner::operator()(const Activate& step) const {
     }
     RF_UNREACHABLE("an Activation outside its enum");
   }();
-  return launch(
-      kernel, gpu::element_grid(n), gpu::kElementThreads,
-      gpu::ElementArgs{slot(step.out).data, slot(step.gate).data, step.gated ? slot(step.up).data : nullptr, n});
+  gpu::ElementArgs args{slot(step.out).data, slot(step.gate).data, step.gated ? slot(step.up).data : nullptr, n};
+  if (is_wanted_as_bytes(step.out)) {
+    args.q = quants();
+    args.scales = quant_scales();
+    as_bytes_ = step.out;
+  }
+  return launch(kernel, gpu::element_grid(n), gpu::kElementThreads, args);
 }
 
 Result<void> GpuBackend::Runner::operator()(const Add& step) const {
-  const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
-  return launch(FixedKernel::add, gpu::element_grid(n), gpu::kElementThreads,
-                gpu::ElementArgs{slot(step.out).data, slot(step.out).data, slot(step.in).data, n, step.scale});
+  waiting_ = step;
+  return {};
 }
 
 Result<void> GpuBackend::Runner::operator()(const Route& step) const {

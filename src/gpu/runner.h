@@ -16,6 +16,8 @@ class GpuBackend::Runner {
 
   // unsupported: a step that the kernels do not compute.
   Result<void> run(std::span<const Step> steps) const;
+  // After the last steps: what was put off is put on the stream.
+  Result<void> finish() const;
 
   Result<void> operator()(const Embed& step) const;
   Result<void> operator()(const Norm& step) const;
@@ -61,9 +63,13 @@ class GpuBackend::Runner {
     return self_.stream_.launch(TRY(self_.kernels_.get(kernel, dtype)), grid, n_threads, args);
   }
 
+  // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
+  bool is_wanted_as_bytes(SlotId id) const;
   int8_t* quants() const;
   gpu::ActivationScale* quant_scales() const;
   Result<void> quantize(const Input& input) const;
+  // Parts from `first` on that one launch can compute: how many.
+  size_t n_together(const Matmul& step, size_t first, const Input& input) const;
   // Tiles of an input that are in the workspace (kernels/tiles.h).
   struct Tiles {
     DType dtype;
@@ -71,9 +77,9 @@ class GpuBackend::Runner {
     friend bool operator==(const Tiles&, const Tiles&) = default;
   };
   bool on_hopper(DType dtype, const Input& input) const;
-  Result<void> multiply_on_hopper(float* out, const Weight& weight, const float* bias, const Input& input,
+  Result<void> multiply_on_hopper(const gpu::MatvecPart& part, DType dtype, const Input& input,
                                   std::optional<Tiles>& tiles) const;
-  Result<void> multiply(float* out, const Weight& weight, const float* bias, const Input& input) const;
+  Result<void> multiply(std::span<const gpu::MatvecPart> parts, DType dtype, const Input& input) const;
   Result<void> find_experts(gpu::MatvecArgs& args, const ExpertStack& stack) const;
   Result<void> multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias, const Input& input,
                                 SlotId routing, uint32_t n_used, bool sum) const;
@@ -82,6 +88,10 @@ class GpuBackend::Runner {
   gpu::BatchView batch_;
   uint32_t longest_;
   const WeightStore& weights_;
+  // A sum that waits for the norm that usually follows: one kernel does both.
+  mutable std::optional<Add> waiting_;
+  // The slot that quants() holds, when the step that made the slot made them too.
+  mutable std::optional<SlotId> as_bytes_;
 };
 
 }  // namespace rocmforge

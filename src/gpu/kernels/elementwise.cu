@@ -3,14 +3,28 @@
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/elementwise.h"
+#include "gpu/kernels/quantize_lane.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
+// A thread's elements are all asked for before the first is used.
 template <class F>
 RF_DEVICE void each_element(const ElementArgs& args, F f) {
-  uint64_t i = static_cast<uint64_t>(block_x()) * kElementThreads * kElementsPerThread + thread_index();
-  for (uint32_t e = 0; e < kElementsPerThread && i < args.n; e++, i += kElementThreads) {
-    args.out[i] = f(args.a[i], args.b != nullptr ? args.b[i] : 1.0f);
+  const uint64_t first = static_cast<uint64_t>(block_x()) * kElementThreads * kElementsPerThread + thread_index();
+  float a[kElementsPerThread], b[kElementsPerThread];
+  RF_UNROLL
+  for (uint32_t e = 0; e < kElementsPerThread; e++) {
+    const uint64_t i = first + e * kElementThreads;
+    a[e] = i < args.n ? args.a[i] : 0.0f;
+    b[e] = args.b == nullptr ? 1.0f : i < args.n ? args.b[i] : 0.0f;
+  }
+  RF_UNROLL
+  for (uint32_t e = 0; e < kElementsPerThread; e++) {
+    const uint64_t i = first + e * kElementThreads;
+    const bool inside = i < args.n;
+    const float value = f(a[e], b[e]);
+    if (inside) args.out[i] = value;
+    if (args.q != nullptr) quantize_lane(args.q, args.scales, i, inside ? value : 0.0f, inside);
   }
 }
 

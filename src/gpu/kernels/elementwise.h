@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/api.h"
+#include "gpu/kernels/quantize.h"
 
 namespace rocmforge::gpu {
 
@@ -19,6 +20,9 @@ struct ElementArgs {
   uint64_t n;
   float scale = 1;
   float cap = 0;
+  // Not null: the result, quantized. n is a multiple of 32 then.
+  int8_t* q = nullptr;
+  ActivationScale* scales = nullptr;
 };
 
 // out[r] = in[rows[r]]

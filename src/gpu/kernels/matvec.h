@@ -14,6 +14,12 @@ namespace rocmforge::gpu {
 //
 //   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs share an input
 //   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their shares
+struct MatvecPart {
+  Planes w;
+  float* out;
+  const float* bias;
+  uint32_t n_out;
+};
 struct MatvecArgs {
   Planes w;
   float* out;         // n_rows x n_out
@@ -30,6 +36,9 @@ struct MatvecArgs {
   uint32_t width;
   uint64_t expert_stride;     // from one expert to the next, or
   const uint64_t* expert_at;  // where each one is; null: by the stride
+  // Further weights of the same format with the same input, computed by the blocks that come after.
+  uint32_t n_more = 0;
+  MatvecPart more[2] = {};
 };
 
 inline constexpr uint32_t kMatvecThreads = 128;
@@ -37,10 +46,12 @@ inline constexpr uint32_t kMatvecMaxRows = 8;
 inline constexpr uint32_t kMatvecOutputs1 = 2;  // outputs of a wave when there is one row
 
 // n_at_once: the kernel's, 1 or 8.
+inline uint32_t matvec_blocks(uint32_t n_out, uint32_t n_at_once, uint32_t wave) {
+  const uint32_t per_block = kMatvecThreads / wave * (n_at_once == 1 ? kMatvecOutputs1 : 1);
+  return (n_out + per_block - 1) / per_block;
+}
 inline Grid matvec_grid(uint32_t n_out, uint32_t n_rows, uint32_t n_at_once, uint32_t wave) {
-  const uint32_t n_waves = kMatvecThreads / wave;
-  const uint32_t per_block = n_waves * (n_at_once == 1 ? kMatvecOutputs1 : 1);
-  return {(n_out + per_block - 1) / per_block, (n_rows + n_at_once - 1) / n_at_once};
+  return {matvec_blocks(n_out, n_at_once, wave), (n_rows + n_at_once - 1) / n_at_once};
 }
 
 }  // namespace rocmforge::gpu

@@ -35,7 +35,7 @@ RF_DEVICE void add_runs(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
 template <class Block, uint32_t kRows, uint32_t kOutputs>
 RF_DEVICE void float_matvec(const MatvecArgs& args) {
   MatvecRows<kRows, kOutputs> rows(args);
-  if (rows.first_out >= args.n_out) return;
+  if (rows.first_out >= rows.n_out) return;
   float sums[kOutputs][kRows] = {};
   for (uint32_t n = 0; n < args.n_summed; n++) {
     rows.begin(n);
@@ -51,7 +51,7 @@ RF_DEVICE void float_matvec(const MatvecArgs& args) {
 template <class Block>
 RF_DEVICE void decoded_matvec(const MatvecArgs& args) {
   MatvecRows<1, kMatvecOutputs1> rows(args);
-  if (rows.first_out >= args.n_out) return;
+  if (rows.first_out >= rows.n_out) return;
   const uint32_t n_blocks = args.width / Block::kElements;
   float sums[kMatvecOutputs1][1] = {};
   for (uint32_t n = 0; n < args.n_summed; n++) {

@@ -11,6 +11,10 @@ struct MatvecRows {
   const MatvecArgs& args;
   uint32_t first_out;
   uint32_t first_row;
+  // Of the part this block belongs to:
+  float* out;
+  const float* bias;
+  uint32_t n_out;
   // Of the pair that is being added:
   Planes w;
   uint64_t first_input = 0;
@@ -20,7 +24,22 @@ struct MatvecRows {
       : args(a),
         first_out((block_x() * (kMatvecThreads / kWave) + wave()) * kOutputs),
         first_row(block_y() * kRows),
-        w(a.w) {}
+        out(a.out),
+        bias(a.bias),
+        n_out(a.n_out),
+        w(a.w) {
+    constexpr uint32_t kPerBlock = kMatvecThreads / kWave * kOutputs;
+    RF_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+      const uint32_t before = (n_out + kPerBlock - 1) / kPerBlock * kPerBlock;
+      if (i >= a.n_more || first_out < before) break;
+      first_out -= before;
+      out = a.more[i].out;
+      bias = a.more[i].bias;
+      n_out = a.more[i].n_out;
+      w = a.more[i].w;
+    }
+  }
 
   // The n-th of the products that make the outputs, n < args.n_summed.
   RF_DEVICE void begin(uint32_t n) {
@@ -38,8 +57,8 @@ struct MatvecRows {
 
   // Outputs and rows past the end repeat the last one and are not stored.
   RF_DEVICE uint64_t weight_row(uint32_t o) const {
-    const uint32_t out = first_out + o;
-    return out < args.n_out ? out : args.n_out - 1;
+    const uint32_t row = first_out + o;
+    return row < n_out ? row : n_out - 1;
   }
   RF_DEVICE uint64_t input_row(uint32_t r) const {
     if (args.routing != nullptr) return first_input;
@@ -48,14 +67,14 @@ struct MatvecRows {
   }
 
   // With a routing, the biases of the experts that were added, times their shares.
-  RF_DEVICE float bias_of(uint32_t out) const {
-    if (args.bias == nullptr) return 0.0f;
-    if (args.routing == nullptr) return args.bias[out];
+  RF_DEVICE float bias_of(uint32_t output) const {
+    if (bias == nullptr) return 0.0f;
+    if (args.routing == nullptr) return bias[output];
     float sum = 0;
     for (uint32_t n = 0; n < args.n_summed; n++) {
       const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
-      const float bias = args.bias[static_cast<uint64_t>(args.routing[2 * pair]) * args.n_out + out];
-      sum += args.weighed ? args.routing[2 * pair + 1] * bias : bias;
+      const float of_expert = bias[static_cast<uint64_t>(args.routing[2 * pair]) * n_out + output];
+      sum += args.weighed ? args.routing[2 * pair + 1] * of_expert : of_expert;
     }
     return sum;
   }
@@ -67,9 +86,9 @@ struct MatvecRows {
       RF_UNROLL
       for (uint32_t r = 0; r < kRows; r++) {
         const float sum = wave_sum(sums[o][r]);
-        const uint32_t out = first_out + o, row = first_row + r;
-        if (lane() != 0 || out >= args.n_out || row >= args.n_rows) continue;
-        args.out[static_cast<uint64_t>(row) * args.n_out + out] = sum + bias_of(out);
+        const uint32_t output = first_out + o, row = first_row + r;
+        if (lane() != 0 || output >= n_out || row >= args.n_rows) continue;
+        out[static_cast<uint64_t>(row) * n_out + output] = sum + bias_of(output);
       }
     }
   }

@@ -1,43 +1,102 @@
-// A block normalises a group of elements: a row, or a head of one.
+// A block normalises a group of elements: a row, or a head of one. A thread's elements of a sweep are all asked for
+// before the first is used, and groups of one sweep are read once.
 
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/norm.h"
+#include "gpu/kernels/quantize_lane.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-RF_DEVICE uint64_t first_element(const NormArgs& args) {
-  return (static_cast<uint64_t>(block_x()) * args.n_groups + block_y()) * args.group;
-}
+constexpr uint32_t kSweep = kNormThreads * kNormPerThread;
 
-RF_DEVICE void scale_group(const NormArgs& args, float mean, float scale) {
-  const uint64_t first = first_element(args);
-  const uint32_t first_weight = block_y() * args.weight_step;
-  for (uint32_t i = thread_index(); i < args.group; i += kNormThreads) {
-    const float v = (args.in[first + i] - mean) * scale * args.weight[first_weight + i];
-    args.out[first + i] = v + (args.bias != nullptr ? args.bias[first_weight + i] : 0.0f);
+struct NormGroup {
+  const NormArgs& args;
+  uint64_t first;
+  uint32_t first_weight;
+  float v[kNormPerThread];  // of this sweep; zeros past the end
+
+  RF_DEVICE explicit NormGroup(const NormArgs& a)
+      : args(a),
+        first((static_cast<uint64_t>(block_x()) * a.n_groups + block_y()) * a.group),
+        first_weight(block_y() * a.weight_step) {}
+
+  RF_DEVICE static uint32_t index(uint32_t base, uint32_t e) { return base + e * kNormThreads + thread_index(); }
+
+  // The first time what is to be added is added, and kept where the input is.
+  RF_DEVICE void load(uint32_t base, bool again) {
+    const bool adds = args.added != nullptr && !again;
+    RF_UNROLL
+    for (uint32_t e = 0; e < kNormPerThread; e++) {
+      const uint32_t i = index(base, e);
+      v[e] = i < args.group ? args.in[first + i] : 0.0f;
+    }
+    if (!adds) return;
+    RF_UNROLL
+    for (uint32_t e = 0; e < kNormPerThread; e++) {
+      const uint32_t i = index(base, e);
+      if (i < args.group) v[e] += args.added_scale * args.added[first + i];
+    }
+    RF_UNROLL
+    for (uint32_t e = 0; e < kNormPerThread; e++) {
+      const uint32_t i = index(base, e);
+      if (i < args.group) const_cast<float*>(args.in)[first + i] = v[e];
+    }
   }
-}
+
+  template <class F>
+  RF_DEVICE float sum(float* partial, bool first_time, F f) {
+    float total = 0;
+    for (uint32_t base = 0; base < args.group; base += kSweep) {
+      if (first_time || args.group > kSweep) load(base, !first_time);
+      RF_UNROLL
+      for (uint32_t e = 0; e < kNormPerThread; e++) {
+        if (index(base, e) < args.group) total += f(v[e]);
+      }
+    }
+    return block_sum<kNormThreads>(total, partial);
+  }
+
+  RF_DEVICE void store(float mean, float scale) {
+    for (uint32_t base = 0; base < args.group; base += kSweep) {
+      if (args.group > kSweep) load(base, true);
+      float weights[kNormPerThread];
+      RF_UNROLL
+      for (uint32_t e = 0; e < kNormPerThread; e++) {
+        const uint32_t i = index(base, e);
+        weights[e] = i < args.group ? args.weight[first_weight + i] : 0.0f;
+      }
+      RF_UNROLL
+      for (uint32_t e = 0; e < kNormPerThread; e++) {
+        const uint32_t i = index(base, e);
+        const bool inside = i < args.group;
+        float value = (v[e] - mean) * scale * weights[e];
+        if (inside) {
+          if (args.bias != nullptr) value += args.bias[first_weight + i];
+          args.out[first + i] = value;
+        }
+        if (args.q != nullptr && base + e * kNormThreads < args.group) {
+          quantize_lane(args.q, args.scales, first + i, inside ? value : 0.0f, inside);
+        }
+      }
+    }
+  }
+};
 
 RF_KERNEL(rms_norm, NormArgs, kNormThreads) {
   RF_SHARED(float[kNormThreads / 32], partial);
-  const float* in = args.in + first_element(args);
-  float squares = 0;
-  for (uint32_t i = thread_index(); i < args.group; i += kNormThreads) squares += in[i] * in[i];
-  const float mean = block_sum<kNormThreads>(squares, partial) / static_cast<float>(args.group);
-  scale_group(args, 0.0f, 1.0f / sqrt_f32(mean + args.epsilon));
+  NormGroup group(args);
+  const float squares = group.sum(partial, true, [](float v) { return v * v; });
+  group.store(0.0f, 1.0f / sqrt_f32(squares / static_cast<float>(args.group) + args.epsilon));
 }
 
 RF_KERNEL(layer_norm, NormArgs, kNormThreads) {
   RF_SHARED(float[kNormThreads / 32], partial);
-  const float* in = args.in + first_element(args);
-  float sum = 0;
-  for (uint32_t i = thread_index(); i < args.group; i += kNormThreads) sum += in[i];
-  const float mean = block_sum<kNormThreads>(sum, partial) / static_cast<float>(args.group);
-  float squares = 0;
-  for (uint32_t i = thread_index(); i < args.group; i += kNormThreads) squares += (in[i] - mean) * (in[i] - mean);
-  const float variance = block_sum<kNormThreads>(squares, partial) / static_cast<float>(args.group);
-  scale_group(args, mean, 1.0f / sqrt_f32(variance + args.epsilon));
+  NormGroup group(args);
+  const auto n = static_cast<float>(args.group);
+  const float mean = group.sum(partial, true, [](float v) { return v; }) / n;
+  const float variance = group.sum(partial, false, [=](float v) { return (v - mean) * (v - mean); }) / n;
+  group.store(mean, 1.0f / sqrt_f32(variance + args.epsilon));
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -196,6 +196,41 @@ TEST_P(Products, FewRows) {
   });
 }
 
+TEST_P(Products, OfThreeWeightsInOneLaunch) {
+  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::f16}) {
+    const std::vector<TestWeight> weights = [&] {
+      std::vector<TestWeight> out;
+      for (const uint32_t n_out : {21u, 3u, 40u}) out.push_back(weight(dtype, n_out, 512));
+      return out;
+    }();
+    const auto x = noise(512), bias = noise(40);
+    const auto on_x = put(x), on_bias = put(bias);
+    const OnDevice<int8_t> q(*device_, x.size());
+    const OnDevice<ActivationScale> scales(*device_, x.size() / 32);
+    run("quantize", "quantize", quantize_grid(512, 1), kQuantizeThreads,
+        QuantizeArgs{q.data(), scales.data(), on_x.data(), 512});
+    const auto a = space(21), b = space(3), c = space(40);
+    MatvecArgs args{};
+    args.w = weights[0].planes;
+    args.out = a.data();
+    args.x = on_x.data();
+    args.q = q.data();
+    args.scales = scales.data();
+    args.pairs_per_input = args.n_summed = args.n_rows = 1;
+    args.n_out = 21;
+    args.width = 512;
+    args.n_more = 2;
+    args.more[0] = {weights[1].planes, b.data(), nullptr, 3};
+    args.more[1] = {weights[2].planes, c.data(), on_bias.data(), 40};
+    Grid grid = matvec_grid(21, 1, 1, device_->wave());
+    for (const uint32_t n_out : {3u, 40u}) grid.x += matvec_blocks(n_out, 1, device_->wave());
+    run(dtype == DType::f16 ? "matvec_float" : "matvec", "matvec_" + suffix(dtype) + "_1", grid, kMatvecThreads, args);
+    EXPECT_LE(nmse(a.values(), product(weights[0], x, {})), matvec_tolerance(dtype));
+    EXPECT_LE(nmse(b.values(), product(weights[1], x, {})), matvec_tolerance(dtype));
+    EXPECT_LE(nmse(c.values(), product(weights[2], x, bias)), matvec_tolerance(dtype));
+  }
+}
+
 TEST_P(Products, FloatsOfAnyWidth) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const TestWeight w = weight(dtype, 5, 37);

@@ -35,19 +35,24 @@ RF_DEVICE SineCosine sine_cosine(double angle) {
 }
 
 RF_KERNEL(rope, RopeArgs, kRopeThreads) {
-  float* row = args.heads + static_cast<uint64_t>(block_x()) * args.n_heads * args.head_size;
-  const double position = args.positions[block_x()];
-  for (uint32_t pair = thread_index(); pair < args.n_pairs; pair += kRopeThreads) {
-    const double factor = args.factors != nullptr ? static_cast<double>(args.factors[pair]) : 1.0;
-    const SineCosine turn = sine_cosine(position * (args.turns[pair] / factor));
-    const float sine = turn.sine * args.magnitude, cosine = turn.cosine * args.magnitude;
-    for (uint32_t h = 0; h < args.n_heads; h++) {
-      float* first = row + h * args.head_size + pair * args.pair_step;
-      float* second = first + args.pair_apart;
-      const float x = *first, y = *second;
-      *first = x * cosine - y * sine;
-      *second = x * sine + y * cosine;
-    }
+  const uint32_t i = block_y() * kRopeThreads + thread_index();
+  const uint32_t pair = i % args.n_pairs, n_heads = args.n_heads[0] + args.n_heads[1];
+  const double factor = args.factors != nullptr ? static_cast<double>(args.factors[pair]) : 1.0;
+  const SineCosine turn = sine_cosine(args.positions[block_x()] * (args.turns[pair] / factor));
+  const float sine = turn.sine * args.magnitude, cosine = turn.cosine * args.magnitude;
+  RF_UNROLL
+  for (uint32_t n = 0; n < kRopeHeads; n++) {
+    const uint32_t head = i / args.n_pairs * kRopeHeads + n;
+    if (head >= n_heads) break;
+    const bool is_key = head >= args.n_heads[0];
+    const uint32_t of_its_kind = is_key ? args.n_heads[1] : args.n_heads[0];
+    float* row =
+        (is_key ? args.heads[1] : args.heads[0]) + static_cast<uint64_t>(block_x()) * of_its_kind * args.head_size;
+    float* first = row + (is_key ? head - args.n_heads[0] : head) * args.head_size + pair * args.pair_step;
+    float* second = first + args.pair_apart;
+    const float x = *first, y = *second;
+    *first = x * cosine - y * sine;
+    *second = x * sine + y * cosine;
   }
 }
 

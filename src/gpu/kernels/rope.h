@@ -8,12 +8,12 @@
 namespace rocmforge::gpu {
 
 struct RopeArgs {
-  float* heads;               // n_rows x n_heads x head_size
+  float* heads[2];  // n_rows x n_heads x head_size each: queries and keys
+  uint32_t n_heads[2];
   const uint32_t* positions;  // by row
   const double* turns;        // n_pairs: radians per position
   const float* factors;       // n_pairs divisors of the turns, or null
   float magnitude;            // rotated values grow by this
-  uint32_t n_heads;
   uint32_t head_size;
   uint32_t n_pairs;
   uint32_t pair_step;   // from one pair's first element to the next pair's
@@ -22,8 +22,12 @@ struct RopeArgs {
 
 inline constexpr uint32_t kRopeThreads = 128;
 
-inline Grid rope_grid(uint32_t n_rows) {
-  return {n_rows};
+// A thread turns one pair of this many heads: finding the turn costs more than turning.
+inline constexpr uint32_t kRopeHeads = 4;
+
+inline Grid rope_grid(uint32_t n_rows, const RopeArgs& args) {
+  const uint32_t n_sets = (args.n_heads[0] + args.n_heads[1] + kRopeHeads - 1) / kRopeHeads;
+  return {n_rows, (n_sets * args.n_pairs + kRopeThreads - 1) / kRopeThreads};
 }
 
 }  // namespace rocmforge::gpu

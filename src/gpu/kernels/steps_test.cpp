@@ -45,6 +45,39 @@ TEST_P(Steps, NormsOfBothKinds) {
   }
 }
 
+// What a norm adds first and quantizes afterwards equals the three steps by themselves.
+TEST_P(Steps, NormsOfSumsAsBytes) {
+  for (const uint32_t width : {320u, 4096u, 4096u + 64}) {  // the last needs two sweeps
+    constexpr uint32_t kRows = 2;
+    const auto in = noise(kRows * width, 3.0f), more = noise(kRows * width), weight = noise(width);
+    const auto on_more = put(more), on_weight = put(weight);
+    for (const char* kernel : {"rms_norm", "layer_norm"}) {
+      std::vector<float> sums = in;
+      for (size_t i = 0; i < sums.size(); i++) sums[i] += 0.5f * more[i];
+      const auto on_sums = put(sums), on_in = put(in);
+      const auto expected = space(in.size()), out = space(in.size());
+      run("norm", kernel, norm_grid(kRows, 1), kNormThreads,
+          NormArgs{expected.data(), on_sums.data(), on_weight.data(), nullptr, width, 1, 0, 1e-5f});
+      const OnDevice<int8_t> q(*device_, in.size()), expected_q(*device_, in.size());
+      const OnDevice<ActivationScale> scales(*device_, in.size() / 32), expected_scales(*device_, in.size() / 32);
+      run("quantize", "quantize", quantize_grid(width, kRows), kQuantizeThreads,
+          QuantizeArgs{expected_q.data(), expected_scales.data(), expected.data(), width});
+
+      NormArgs args{out.data(), on_in.data(), on_weight.data(), nullptr, width, 1, 0, 1e-5f};
+      args.added = on_more.data();
+      args.added_scale = 0.5f;
+      args.q = q.data();
+      args.scales = scales.data();
+      run("norm", kernel, norm_grid(kRows, 1), kNormThreads, args);
+      EXPECT_EQ(on_in.values(), sums);
+      EXPECT_EQ(out.values(), expected.values());
+      EXPECT_EQ(q.values(), expected_q.values());
+      const auto got = scales.values(), wanted = expected_scales.values();
+      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(ActivationScale)), 0);
+    }
+  }
+}
+
 TEST_P(Steps, NormsOfHeads) {
   constexpr uint32_t kGroup = 20, kGroups = 3, kWidth = kGroup * kGroups, kRows = 2;
   const auto in = noise(kRows * kWidth, 3.0f), weight = noise(kWidth);
@@ -133,9 +166,18 @@ TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
   for (const bool halves : {false, true}) {
     const auto heads = put(in);
     const uint32_t step = halves ? 1 : 2, apart = halves ? kPairs : 1;
-    run("rope", "rope", rope_grid(static_cast<uint32_t>(positions.size())), kRopeThreads,
-        RopeArgs{heads.data(), on_positions.data(), on_turns.data(), on_factors.data(), 1.5f, kHeads, kHeadSize, kPairs,
-                 step, apart});
+    const auto keys = put(std::vector<float>(positions.size() * kHeadSize, 1.0f));
+    const RopeArgs args{{heads.data(), keys.data()},
+                        {kHeads, 1},
+                        on_positions.data(),
+                        on_turns.data(),
+                        on_factors.data(),
+                        1.5f,
+                        kHeadSize,
+                        kPairs,
+                        step,
+                        apart};
+    run("rope", "rope", rope_grid(static_cast<uint32_t>(positions.size()), args), kRopeThreads, args);
     std::vector<float> expected = in;
     for (size_t r = 0; r < positions.size(); r++) {
       for (size_t h = 0; h < kHeads; h++) {
@@ -150,6 +192,16 @@ TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
       }
     }
     EXPECT_LE(nmse(heads.values(), expected), 1e-13);
+
+    std::vector<float> expected_keys(positions.size() * kHeadSize, 1.0f);
+    for (size_t r = 0; r < positions.size(); r++) {
+      for (size_t i = 0; i < kPairs; i++) {
+        const double angle = positions[r] * (turns[i] / factors[i]);
+        expected_keys[r * kHeadSize + i * step] = static_cast<float>(1.5 * (std::cos(angle) - std::sin(angle)));
+        expected_keys[r * kHeadSize + i * step + apart] = static_cast<float>(1.5 * (std::sin(angle) + std::cos(angle)));
+      }
+    }
+    EXPECT_LE(nmse(keys.values(), expected_keys), 1e-13);
   }
 }
 

@@ -215,16 +215,18 @@ struct KPairs {
   RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return u / 2 * 4 + 2 * g + u % 2; }
   RF_DEVICE static UnitGroup find(uint64_t n) { return {n / 4 * 2 + n % 2, static_cast<uint32_t>(n / 2 % 2)}; }
 
-  // d, dmin and the twelve bytes of scales, in four words.
+  // d, dmin and the twelve bytes of scales, in four words. The scales of a pair are neighbours in all of them, so both
+  // are taken out together.
   RF_DEVICE static Group scaled(const Word4& levels, const Word4& header, uint64_t u, uint32_t g) {
-    const uint32_t s = u % 8 / 2 * 2 + g;
-    const uint32_t shift = s % 4 * 8;
+    const uint32_t pair = u % 8 / 2, shift = pair % 2 * 16;
     const uint32_t first = header.v[1] >> shift, second = header.v[2] >> shift, third = header.v[3] >> shift;
-    const uint32_t scale = s < 4 ? first & 63u : (third & 0xFu) | (first >> 6 & 3u) << 4;
-    const uint32_t minimum = s < 4 ? second & 63u : (third >> 4 & 0xFu) | (second >> 6 & 3u) << 4;
+    const bool low = pair < 2;
+    const uint32_t scales = low ? first & 0x3F3Fu : (third & 0x0F0Fu) | (first >> 2 & 0x3030u);
+    const uint32_t minima = low ? second & 0x3F3Fu : (third >> 4 & 0x0F0Fu) | (second >> 2 & 0x3030u);
     const float d = widen(F16{static_cast<uint16_t>(header.v[0])});
     const float dmin = widen(F16{static_cast<uint16_t>(header.v[0] >> 16)});
-    return {levels, d * static_cast<float>(scale), dmin * static_cast<float>(minimum)};
+    return {levels, d * static_cast<float>(scales >> 8 * g & 0xFFu),
+            dmin * static_cast<float>(minima >> 8 * g & 0xFFu)};
   }
 };
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "server/api/generation_fields.h"
+#include "server/api/reasoning.h"
 
 namespace rocmforge::server {
 namespace {
@@ -119,7 +120,8 @@ Result<std::string> render_conversation(const ServedModel& model, const ChatRequ
   return model.chat_template->render(conversation);
 }
 
-Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation) {
+Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation,
+                                                 bool* thinks_first) {
   const ControlNames names(*model.tokenizer);
   for (JsonValue& message : conversation.messages) {
     const JsonValue* role = message.find("role");
@@ -128,6 +130,7 @@ Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatR
     if (!is_ours) mark_texts(message, names);
   }
   const std::string text = TRY(model.chat_template->render(conversation));
+  *thinks_first = ends_thinking(text);
   std::vector<TokenId> tokens;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(kMark, at), text.size());

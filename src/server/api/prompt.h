@@ -19,6 +19,8 @@ tokenizer::ChatRequest read_conversation(Fields& fields);
 
 // The prompt as text, without marks.
 Result<std::string> render_conversation(const ServedModel& model, const tokenizer::ChatRequest& conversation);
-Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, tokenizer::ChatRequest conversation);
+// Says in `thinks_first` whether the prompt leaves the model in the middle of its thinking.
+Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, tokenizer::ChatRequest conversation,
+                                                 bool* thinks_first);
 
 }  // namespace rocmforge::server

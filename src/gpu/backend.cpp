@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/rope_turns.h"
 #include "gpu/runner.h"
+#include "model/rope.h"
 
 namespace rocmforge {
 namespace {
@@ -87,7 +87,7 @@ Result<const double*> GpuBackend::rope_table(const RopeSpec& rope) {
   for (const RopeTable& table : rope_tables_) {
     if (table.rope == rope) return table.turns;
   }
-  const std::vector<double> turns = gpu::rope_turns(rope);
+  const std::vector<double> turns = rope_turns(rope);
   if (rope_tables_.size() == gpu::kMaxRopeTables || turns.size() > gpu::kMaxRopePairs) {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {} tables of rope frequencies, the last of {} pairs",
                                                      rope_tables_.size() + 1, turns.size())};

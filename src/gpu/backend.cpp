@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/runner.h"
+#include "gpu/supported.h"
 #include "model/rope.h"
 
 namespace rocmforge {
@@ -31,6 +32,11 @@ GpuBackend::GpuBackend(std::unique_ptr<gpu::Device> device)
 
 GpuBackend::~GpuBackend() {
   release();
+}
+
+Result<void> GpuBackend::check_steps(std::span<const Step> steps, const WeightStore& weights) const {
+  for (const Step& step : steps) TRY(gpu::check_supported(step, weights));
+  return {};
 }
 
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {

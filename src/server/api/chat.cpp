@@ -178,6 +178,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   tokenizer::ChatRequest conversation = read_conversation(fields);
   if (fields.error()) return call.refuse(*fields.error());
 
+  if (const auto error = check_size(text_bytes(conversation.messages), *model, "messages")) return call.refuse(*error);
   bool thinks_first = false;
   auto prompt = encode_conversation(*model, std::move(conversation), &thinks_first);
   if (!prompt.ok()) {

@@ -116,6 +116,21 @@ ChatRequest read_conversation(Fields& fields) {
   return out;
 }
 
+size_t text_bytes(const JsonArray& messages) {
+  size_t n = 0;
+  for (const JsonValue& message : messages) {
+    const JsonValue* content = message.find("content");
+    if (!content) continue;
+    if (const auto* text = content->as<std::string>()) n += text->size();
+    const auto* parts = content->as<JsonArray>();
+    for (const JsonValue& part : parts ? *parts : JsonArray{}) {
+      const JsonValue* text = part.find("text");
+      if (text && text->as<std::string>()) n += text->as<std::string>()->size();
+    }
+  }
+  return n;
+}
+
 Result<std::string> render_conversation(const ServedModel& model, const ChatRequest& conversation) {
   return model.chat_template->render(conversation);
 }

@@ -69,7 +69,7 @@ class Bench {
     const uint32_t n_pages = pages_for_tokens(n_tokens + 1);
     TRY(plan_.backend().reserve(
         plan_.pass_memory(n_sequences, n_sequences, n_pages * n_sequences, options_.engine.kv_type)));
-    std::vector<float> logits(size_t{n_sequences} * n_vocab);
+    std::vector<RowCandidates> candidates(n_sequences);
     double best = 1e30;
     for (uint32_t repetition = 0; repetition < options_.n_repetitions; repetition++) {
       PagePool pool(n_pages * n_sequences);
@@ -85,11 +85,8 @@ class Bench {
         Batch batch;
         for (uint32_t s = 0; s < n_sequences; s++) batch.add(std::span(&next[s], 1), position, pages[s].pages());
         TRY(forward(plan_, batch));
-        TRY(plan_.backend().read(logits, plan_.logits()));
-        for (uint32_t s = 0; s < n_sequences; s++) {
-          const auto row = logits.begin() + static_cast<ptrdiff_t>(size_t{s} * n_vocab);
-          next[s] = TokenId(static_cast<int32_t>(std::max_element(row, row + n_vocab) - row));
-        }
+        TRY(plan_.backend().read_candidates(candidates, plan_.logits()));
+        for (uint32_t s = 0; s < n_sequences; s++) next[s] = TokenId(static_cast<int32_t>(candidates[s].top[0].id));
       }
       best = std::min(best, now() - start);
     }

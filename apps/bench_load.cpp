@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -30,9 +31,11 @@ namespace {
 constexpr const char* kPrompt = "Once";
 
 struct Start {
-  double open = 0, plan = 0, tokenizer = 0, first_token = 0, exit = 0;  // seconds since the process was started
+  double open = 0;                                            // seconds that opening alone takes
+  double plan = 0, tokenizer = 0, first_token = 0, exit = 0;  // seconds since the process was started
   double read_bytes = 0;
-  double peak_bytes = 0;
+  double peak_bytes = 0, peak_anonymous_bytes = 0, pinned_bytes = 0;
+  std::string backend;
 };
 
 int64_t now_ns() {
@@ -79,13 +82,17 @@ Result<Start> start_process(const BenchLoadCommand& options, const std::string& 
   const double exit = static_cast<double>(now_ns() - started) * 1e-9;
   if (failure != 0 || status != 0) return Error{ErrorCode::file_read, "the measured process failed"};
   const JsonValue json = TRY(parse_json(report));
-  return Start{number(json, "open"),
-               number(json, "plan"),
-               number(json, "tokenizer"),
-               number(json, "first_token"),
-               exit,
-               number(json, "read_bytes"),
-               number(json, "peak_bytes")};
+  const auto* backend = json.find("backend") ? json.find("backend")->as<std::string>() : nullptr;
+  return Start{.open = number(json, "open"),
+               .plan = number(json, "plan"),
+               .tokenizer = number(json, "tokenizer"),
+               .first_token = number(json, "first_token"),
+               .exit = exit,
+               .read_bytes = number(json, "read_bytes"),
+               .peak_bytes = number(json, "peak_bytes"),
+               .peak_anonymous_bytes = number(json, "peak_anonymous_bytes"),
+               .pinned_bytes = number(json, "pinned_bytes"),
+               .backend = backend != nullptr ? *backend : ""};
 }
 
 // The rate of reading the file past the page cache, over at most 1 GiB of it: what a cold start cannot beat.
@@ -132,15 +139,17 @@ void write_json(JsonWriter& w, std::string_view name, const Start& s, double lim
   w.key("exit_seconds").value(s.exit).key("read_bytes").value(static_cast<uint64_t>(s.read_bytes));
   w.key("gigabytes_per_second").value(s.read_bytes / s.first_token / 1e9);
   w.key("share_of_limit").value(s.read_bytes / s.first_token / limit);
-  w.key("peak_bytes").value(static_cast<uint64_t>(s.peak_bytes)).end_object();
+  w.key("peak_bytes").value(static_cast<uint64_t>(s.peak_bytes));
+  w.key("peak_anonymous_bytes").value(static_cast<uint64_t>(s.peak_anonymous_bytes));
+  w.key("pinned_bytes").value(static_cast<uint64_t>(s.pinned_bytes)).end_object();
 }
 
-// The most memory this process has held. Its parent cannot tell: the kernel counts what a child shared with it at
-// first.
-uint64_t peak_bytes() {
+// What the kernel counts of this process under a name. Its parent cannot tell: what a child shared with it at first is
+// counted there too.
+uint64_t process_bytes(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
+    if (word != name) continue;
     uint64_t kibibytes = 0;
     status >> kibibytes;
     return kibibytes * 1024;
@@ -152,23 +161,31 @@ uint64_t peak_bytes() {
 Result<void> report_start(const EngineFlags& flags, int64_t started_at_ns) {
   const auto since_start = [&] { return static_cast<double>(now_ns() - started_at_ns) * 1e-9; };
   const std::string path = TRY(find_model(flags.model));
-  TRY(gguf::GgufFile::open(path));  // once alone, to time it; the model opens it again
-  const double open = since_start();
   const std::unique_ptr<Model> model = TRY(open_model(flags));
   const double plan = since_start();
+  // The kernel keeps the peak of all memory, not that of the anonymous part: seen while loading, and at the end.
+  std::atomic<uint64_t> peak_anonymous{0};
+  const auto look = [&] { peak_anonymous = std::max<uint64_t>(peak_anonymous, process_bytes("RssAnon:")); };
+  model->plan().weights().on_progress([&](const LoadingStats&) { look(); });
   TRY(model->load(LoadMode::lazy));
   const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
   const double tokenizer_ready = since_start();
   if (flags.load == LoadMode::eager) TRY(model->load(LoadMode::eager));
   Session session = TRY(open_session(*model, flags));
   const auto tokens = TRY(tokenizer.encode(kPrompt, {.parse_special = false, .add_bos = true}));
-  const auto logits = TRY(session.evaluate(tokens));
-  TRY(sample(logits, {.temperature = 0}, {}, 0));
+  TRY(TRY(session.advance(tokens))->choose(0, {.temperature = 0}, {}, 0));
   const double first_token = since_start();
+  model->plan().weights().on_progress({});
+  look();
+  const uint64_t peak = process_bytes("VmHWM:");
+  const double before_open = since_start();
+  TRY(gguf::GgufFile::open(path));
+  const double open = since_start() - before_open;
   JsonWriter w;
   w.begin_object().key("open").value(open).key("plan").value(plan).key("tokenizer").value(tokenizer_ready);
   w.key("first_token").value(first_token);
-  w.key("peak_bytes").value(peak_bytes());
+  w.key("peak_bytes").value(peak).key("peak_anonymous_bytes").value(peak_anonymous.load());
+  w.key("pinned_bytes").value(model->backend().pinned_bytes()).key("backend").value(model->backend().name());
   w.key("read_bytes").value(model->plan().weights().loading_stats().read_bytes).end_object();
   return print(w.take());
 }
@@ -186,7 +203,7 @@ Result<void> bench_load(const BenchLoadCommand& options) {
   const double disk_rate = TRY(direct_read_rate(model, options.engine.n_threads));
   if (options.json) {
     JsonWriter w;
-    w.begin_object().key("model").value(std::string_view(model));
+    w.begin_object().key("model").value(std::string_view(model)).key("backend").value(std::string_view(warm.backend));
     w.key("memory_fill_gigabytes_per_second").value(fill_rate / 1e9);
     w.key("disk_direct_gigabytes_per_second").value(disk_rate / 1e9);
     write_json(w, "warm", warm, fill_rate);
@@ -195,23 +212,26 @@ Result<void> bench_load(const BenchLoadCommand& options) {
     return print(w.take() + "\n");
   }
   using Align = Table::Align;
-  Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right, Align::right,
-               Align::right, Align::right});
-  table.add({"page cache", "open", "plan", "tokenizer", "first token", "exit", "GB/s", "of limit", "peak memory"});
+  std::vector<Align> columns(11, Align::right);
+  columns[0] = Align::left;
+  Table table(columns);
+  table.add({"page cache", "plan", "tokenizer", "first token", "exit", "GB/s", "of limit", "peak memory", "anonymous",
+             "pinned", "(open alone)"});
   const auto add = [&](const char* name, const Start& s, double limit) {
     const auto ms = [](double t) { return fmt::format("{:.1f} ms", t * 1e3); };
     const double rate = s.read_bytes / s.first_token;
-    table.add({name, ms(s.open), ms(s.plan), ms(s.tokenizer), ms(s.first_token), ms(s.exit),
-               fmt::format("{:.2f}", rate / 1e9), limit > 0 ? fmt::format("{:.0f} %", 100 * rate / limit) : "",
-               format_bytes(static_cast<uint64_t>(s.peak_bytes))});
+    const auto bytes = [](double n) { return format_bytes(static_cast<uint64_t>(n)); };
+    table.add({name, ms(s.plan), ms(s.tokenizer), ms(s.first_token), ms(s.exit), fmt::format("{:.2f}", rate / 1e9),
+               limit > 0 ? fmt::format("{:.0f} %", 100 * rate / limit) : "", bytes(s.peak_bytes),
+               bytes(s.peak_anonymous_bytes), bytes(s.pinned_bytes), ms(s.open)});
   };
   add("warm", warm, fill_rate);
   add("cold", cold, disk_rate);
   return print(
-      fmt::format("{}: {} of weights; memory fills at {:.1f} GB/s, the disk reads directly at {:.2f} GB/s\n"
+      fmt::format("{} on {}: {} of weights; memory fills at {:.1f} GB/s, the disk reads directly at {:.2f} GB/s\n"
                   "times since the process was started, best of {}\n{}",
-                  model, format_bytes(static_cast<uint64_t>(warm.read_bytes)), fill_rate / 1e9, disk_rate / 1e9,
-                  options.n_repetitions, table.text()));
+                  model, warm.backend, format_bytes(static_cast<uint64_t>(warm.read_bytes)), fill_rate / 1e9,
+                  disk_rate / 1e9, options.n_repetitions, table.text()));
 }
 
 }  // namespace rocmforge::apps

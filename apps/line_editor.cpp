@@ -163,6 +163,7 @@ LineEditor::Input LineEditor::read(const std::string& prompt) {
   InterruptFlag::clear();
   // Before the prompt shows, so that no key meant for us is taken by the terminal.
   el_set(s.editor, EL_PREP_TERM, 1);
+  el_resize(s.editor);
   int n = 0;
   const char* line = el_gets(s.editor, &n);
   if (!line || n <= 0) {

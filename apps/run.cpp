@@ -37,17 +37,18 @@ std::string_view reason_name(FinishReason reason) {
   RF_UNREACHABLE("a FinishReason outside its enum");
 }
 
-std::string stats_line(const Generated& g, const LoadingStats& loading) {
+std::string stats_line(const Generated& g, const LoadingStats& loading, std::string_view backend) {
   return fmt::format(
-      "{} prompt tokens and the first one in {:.3f} s, then {} tokens at {:.1f} tok/s; read {} at {:.2f} GB/s",
-      g.n_prompt_tokens, g.prompt_seconds, g.tokens.empty() ? 0 : g.tokens.size() - 1, g.decode_rate(),
+      "{}: {} prompt tokens and the first one in {:.3f} s, then {} tokens at {:.1f} tok/s; read {} at {:.2f} GB/s",
+      backend, g.n_prompt_tokens, g.prompt_seconds, g.tokens.empty() ? 0 : g.tokens.size() - 1, g.decode_rate(),
       format_bytes(loading.read_bytes), loading.gigabytes_per_second());
 }
 
-std::string to_json(const Generated& g, const std::string& text, const LoadingStats& loading) {
+std::string to_json(const Generated& g, const std::string& text, const LoadingStats& loading,
+                    std::string_view backend) {
   JsonWriter w;
   w.begin_object().key("text").value(std::string_view(text)).key("finish_reason").value(reason_name(g.reason));
-  w.key("prompt_tokens").value(g.n_prompt_tokens).key("tokens").begin_array();
+  w.key("backend").value(backend).key("prompt_tokens").value(g.n_prompt_tokens).key("tokens").begin_array();
   for (const TokenId id : g.tokens) w.value(id.value);
   w.end_array();
   w.key("prompt_seconds").value(g.prompt_seconds).key("tokens_per_second").value(g.decode_rate());
@@ -104,8 +105,8 @@ Result<void> run(const RunCommand& options) {
   TRY(printed);
   loading.end();
   const LoadingStats stats = model->plan().weights().loading_stats();
-  TRY(print(options.json ? to_json(result, text, stats) : "\n"));
-  if (options.stats) say(stats_line(result, stats));
+  TRY(print(options.json ? to_json(result, text, stats, model->backend().name()) : "\n"));
+  if (options.stats) say(stats_line(result, stats, model->backend().name()));
   return {};
 }
 

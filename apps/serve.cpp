@@ -2,14 +2,15 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <mutex>
 
 #include "base/file.h"
+#include "engine/model_list.h"
 #include "engine/registry.h"
 #include "model_path.h"
 #include "server/server.h"
 #include "terminal.h"
+#include "user_folders.h"
 
 namespace rocmforge::apps {
 namespace {
@@ -29,19 +30,35 @@ Result<void> read_keys(std::vector<std::string>& keys, const std::string& path) 
   return {};
 }
 
-// The file's name without its ending: what clients call the model.
-std::string model_name(const std::string& path) {
-  const std::filesystem::path file(path);
-  return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
+ModelRegistry::Source source_of(const ListedModel& model) {
+  return {.name = model.name,
+          .path = model.path,
+          .file_bytes = model.file_bytes,
+          .modified_seconds = model.modified_seconds,
+          .facts = model.facts};
+}
+
+// Those that were named, in their order; with none named the bundled model and those of the models directory.
+Result<std::vector<ModelRegistry::Source>> find_sources(const std::vector<std::string>& named) {
+  std::vector<ModelRegistry::Source> out;
+  const std::string cache = model_cache_file();
+  for (const std::string& model : named.empty() ? std::vector<std::string>{""} : named) {
+    const auto listed = list_models({.folders = {}, .files = {TRY(find_model(model))}, .cache_file = cache});
+    if (listed.empty()) return Error{ErrorCode::file_not_found, fmt::format("model '{}' cannot be listed", model)};
+    if (listed[0].error) return *listed[0].error;
+    out.push_back(source_of(listed[0]));
+  }
+  const std::string directory = models_directory();
+  if (!named.empty() || directory.empty()) return out;
+  for (const ListedModel& model : list_models({.folders = {directory}, .cache_file = cache})) {
+    if (!model.error && model.name != out[0].name) out.push_back(source_of(model));
+  }
+  return out;
 }
 
 Result<ModelRegistry::Options> registry_options(const ServeCommand& options) {
   ModelRegistry::Options out;
-  const std::vector<std::string> models = options.models.empty() ? std::vector<std::string>{""} : options.models;
-  for (const std::string& model : models) {
-    std::string path = TRY(find_model(model));
-    out.models.push_back({.name = model_name(path), .path = path});
-  }
+  out.models = TRY(find_sources(options.models));
   out.model.device = options.engine.device;
   out.model.n_threads = options.engine.n_threads;
   out.model.n_context = options.engine.n_context;
@@ -65,6 +82,7 @@ Result<server::ServerOptions> server_options(const ServeCommand& options) {
   out.http.limits.max_body_bytes = options.max_body_bytes;
   out.http.ping_after = std::chrono::seconds(options.ping_seconds);
   out.drain = std::chrono::seconds(options.drain_seconds);
+  out.api.n_context = options.engine.n_context;
   out.api.fingerprint = "rocmforge-" RF_VERSION;
   out.api.access.api_keys = options.api_keys;
   if (!options.api_key_file.empty()) TRY(read_keys(out.api.access.api_keys, options.api_key_file));

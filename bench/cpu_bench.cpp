@@ -17,18 +17,21 @@ namespace {
 
 constexpr size_t kWidth = 2048;
 
-// Weights of the type, as many rows as make n_bytes, packed if the kernels want them so.
-std::vector<std::byte> make_rows(const PackedFormat* format, DType dtype, size_t n_bytes) {
+// Weights of the type, as many rows as make n_bytes, packed if the kernels want them so; memory as models have it.
+Memory make_rows(const PackedFormat* format, DType dtype, size_t n_bytes) {
   const DTypeInfo& info = dtype_info(dtype);
   const size_t row_bytes = kWidth / info.block_elements * info.block_bytes;
   gguf::RandomBits random(1);
-  const auto unit = gguf::random_blocks(dtype, kPackedRows * kWidth / info.block_elements, random);
-  std::vector<std::byte> rows(n_bytes / (kPackedRows * row_bytes) * kPackedRows * row_bytes);
-  for (size_t at = 0; at < rows.size(); at += unit.size()) {
+  const auto unit = gguf::random_blocks(dtype, kMaxPackedRows * kWidth / info.block_elements, random);
+  const size_t n_units = n_bytes / unit.size();
+  Memory rows = Memory::allocate(n_units * unit.size(), available_memory(), "weights").value();
+  for (size_t at = 0; at < n_units * unit.size(); at += unit.size()) {
     if (format != nullptr) {
-      format->pack(rows.data() + at, unit.data(), kWidth / info.block_elements);
+      for (size_t r = 0; r < kMaxPackedRows; r += format->n_rows) {
+        format->pack(rows.data() + at + r * row_bytes, unit.data() + r * row_bytes, kWidth / info.block_elements);
+      }
     } else {
-      std::copy(unit.begin(), unit.end(), rows.begin() + static_cast<ptrdiff_t>(at));
+      std::copy(unit.begin(), unit.end(), rows.data() + at);
     }
   }
   return rows;
@@ -49,9 +52,10 @@ void packed_matmul(benchmark::State& state, const Kernels* kernels, const Packed
   const DTypeInfo& info = dtype_info(dtype);
   const auto rows = make_rows(format, dtype, n_bytes);
   const size_t n_groups = kWidth / info.block_elements;
-  const size_t n_units = rows.size() / (kPackedRows * n_groups * info.block_bytes);
+  const size_t n_units = rows.size() / (format->n_rows * n_groups * info.block_bytes);
+  const size_t n_rows = n_units * format->n_rows;
   gguf::RandomBits random(2);
-  std::vector<float> values(n_tokens * kWidth), products(n_tokens * n_units * kPackedRows);
+  std::vector<float> values(n_tokens * kWidth), products(n_tokens * n_rows);
   for (float& value : values) value = random.normal();
   std::vector<QuantBlock> blocks(values.size() / kQuantElements);
   kernels->quantize(blocks.data(), values.data(), blocks.size());
@@ -59,10 +63,10 @@ void packed_matmul(benchmark::State& state, const Kernels* kernels, const Packed
   std::vector<float*> out;
   for (size_t t = 0; t < n_tokens; t++) {
     in.push_back(blocks.data() + t * kWidth / kQuantElements);
-    out.push_back(products.data() + t * n_units * kPackedRows);
+    out.push_back(products.data() + t * n_rows);
   }
   for (auto _ : state) format->matmul({rows.data(), n_units, n_groups}, {in.data(), out.data(), n_tokens, 0});
-  report(state, rows.size(), n_units * kPackedRows * kWidth * n_tokens);
+  report(state, rows.size(), n_rows * kWidth * n_tokens);
 }
 
 void float_matmul(benchmark::State& state, FloatMatmul matmul, DType dtype, size_t n_tokens, size_t n_bytes) {
@@ -84,10 +88,11 @@ void pack(benchmark::State& state, const PackedFormat* format) {
   const auto dtype = static_cast<DType>(format->dtype);
   const auto rows = make_rows(nullptr, dtype, 64 << 10);
   const size_t n_groups = kWidth / dtype_info(dtype).block_elements;
-  const size_t unit_bytes = kPackedRows * n_groups * dtype_info(dtype).block_bytes;
+  const size_t unit_bytes = format->n_rows * n_groups * dtype_info(dtype).block_bytes;
   std::vector<std::byte> to(rows.size());
   for (auto _ : state) {
-    for (size_t at = 0; at < rows.size(); at += unit_bytes) format->pack(to.data() + at, rows.data() + at, n_groups);
+    for (size_t at = 0; at + unit_bytes <= rows.size(); at += unit_bytes)
+      format->pack(to.data() + at, rows.data() + at, n_groups);
   }
   report(state, rows.size(), 0);
 }

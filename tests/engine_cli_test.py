@@ -118,6 +118,8 @@ class Measure(CliTest):
             start = report[kind]
             self.assertTrue(0 < start["open_seconds"] < start["plan_seconds"] < start["first_token_seconds"], start)
             self.assertGreater(start["read_bytes"], 11_000_000)
+            self.assertTrue(0 < start["peak_anonymous_bytes"] <= start["peak_bytes"], start)
+            self.assertGreaterEqual(start["pinned_bytes"], 0)
 
     def test_devices(self):
         self.assertIn("cpu", self.good("devices"))

@@ -30,13 +30,21 @@ address_and_undefined() { tests_under asan all; }
 
 # Only what shares state between threads. The programs are run themselves: ctest would miss those that were not built.
 threads() {
-  local programs="base_test weights_test kv_test lazy_test http_test api_test server_test"
+  local programs="base_test weights_test kv_test lazy_test engine_test http_test api_test server_test"
   cmake --preset tsan >/dev/null
   # shellcheck disable=SC2086
   cmake --build --preset tsan -j "$jobs" --target $programs
   for program in $programs; do
-    "$(find build/tsan -name "$program" -type f)" --gtest_brief=1
+    ROCMFORGE_SIMULATION_SEEDS=200 "$(find build/tsan -name "$program" -type f)" --gtest_brief=1
   done
+}
+
+# Lives of a scheduler, by seed: whatever is found is found again by its seed.
+simulation() {
+  cmake --preset release >/dev/null
+  cmake --build --preset release -j "$jobs" --target engine_test
+  ROCMFORGE_SIMULATION_SEEDS=100000 build/release/src/engine/engine_test --gtest_brief=1 \
+    --gtest_filter='SchedulerSimulation.*'
 }
 
 fuzzers() {
@@ -114,6 +122,7 @@ stage "serving" 180 serving
 stage "web page and OpenAI client" 120 web
 stage "tests under address and undefined sanitizers" 900 address_and_undefined
 stage "tests under thread sanitizer" 480 threads
+stage "scheduler simulation" 180 simulation
 stage "fuzzers, $fuzz_seconds s each" 240 fuzzers
 stage "clang-format" 30 formatting
 stage "clang-tidy" 180 tidy

@@ -9,13 +9,18 @@
 //   LazyTensor        a weight's name, type, shape, place in the file and final address
 //   Session           one sequence: tokens in, logits out                                  engine/session.h
 //   generate          a prompt continued, as text                                          engine/generate.h
+//   Conversation      turns of a chat on one session                                       engine/conversation.h
+//   list_models       the models in folders, from their headers                            engine/model_list.h
 //
 // Every function that can fail returns a Result<T>: the value, or an Error with a code and a message.
 // examples/lazy_plan.cpp is a complete program; the tests build and run it.
 
 #include "base/result.h"
+#include "engine/chat_vocabulary.h"
+#include "engine/conversation.h"
 #include "engine/generate.h"
 #include "engine/model.h"
+#include "engine/model_list.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 #include "plan/execution_plan.h"

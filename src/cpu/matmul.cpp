@@ -69,7 +69,7 @@ void Multiplier::multiply(std::span<const Product> products) {
   uint64_t total_rows = 0;
   for (const Product& product : products) total_rows += product.weight.shape.n_rows;
   const uint64_t n_tasks = workers_.n_threads() == 1 ? 1 : workers_.n_threads() * kTasksPerThread;
-  const uint64_t chunk = (total_rows / n_tasks + kPackedRows) / kPackedRows * kPackedRows;
+  const uint64_t chunk = (total_rows / n_tasks + kMaxPackedRows) / kMaxPackedRows * kMaxPackedRows;
 
   std::vector<Task> tasks;
   for (const Product& product : products) {
@@ -96,10 +96,11 @@ void Multiplier::multiply_rows(const Product& product, const RowRange& range, si
 }
 
 void Multiplier::multiply_packed(const Product& product, const RowRange& range, size_t worker) {
-  CHECK(range.first % kPackedRows == 0 && range.n % kPackedRows == 0);
   const Weight& weight = product.weight;
+  const uint64_t unit_rows = weight.format->n_rows;
+  CHECK(range.first % unit_rows == 0 && range.n % unit_rows == 0);
   const auto in = choose(scratch_[worker].quantized, quantized_, product.rows);
-  const PackedUnits units = {weight.row(range.first), range.n / kPackedRows, weight.n_groups()};
+  const PackedUnits units = {weight.row(range.first), range.n / unit_rows, weight.n_groups()};
   const size_t tile = std::max<size_t>(8, kInputBytes / (n_blocks(width_) * sizeof(QuantBlock)) / 8 * 8);
   for (size_t t = 0; t < in.size(); t += tile) {
     weight.format->matmul(units, {&in[t], &product.out[t], std::min(tile, in.size() - t), range.out_row});

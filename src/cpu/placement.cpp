@@ -16,7 +16,8 @@ uint64_t CpuPlacement::packed_bytes(const WeightShape& shape) const {
 }
 
 uint64_t CpuPlacement::rows_per_unit(const WeightShape& shape) const {
-  return cpu::packed_format(kernels_, shape) != nullptr ? kPackedRows : 1;
+  const cpu::PackedFormat* format = cpu::packed_format(kernels_, shape);
+  return format != nullptr ? format->n_rows : 1;
 }
 
 size_t CpuPlacement::staging_bytes() const {
@@ -56,9 +57,10 @@ Result<void> CpuPlacement::land(uint64_t address, const WeightShape& shape, uint
   std::byte* to = arena_.data() + address + first_row * row_bytes;
   uint64_t done = 0;
   if (const cpu::PackedFormat* format = cpu::packed_format(kernels_, shape)) {
-    CHECK(first_row % kPackedRows == 0 && (n_rows % kPackedRows == 0 || first_row + n_rows == shape.n_rows));
+    const uint64_t unit = format->n_rows;
+    CHECK(first_row % unit == 0 && (n_rows % unit == 0 || first_row + n_rows == shape.n_rows));
     const uint64_t n_groups = shape.row_elements / dtype_info(shape.dtype).block_elements;
-    for (; done + kPackedRows <= n_rows; done += kPackedRows) {
+    for (; done + unit <= n_rows; done += unit) {
       format->pack(to + done * row_bytes, rows.data() + done * row_bytes, n_groups);
     }
   }

@@ -87,9 +87,10 @@ TEST_P(PlacementOf, LoadersWorkSideBySide) {
   for (size_t loader = 0; loader < kLoaders; loader++) {
     loaders.emplace_back([&, loader] {
       const auto staging = placement.staging(loader);
-      for (uint64_t r = loader * 8; r < shape.n_rows; r += kLoaders * 8) {
-        std::copy_n(expected->file.data() + r * shape.row_bytes(), 8 * shape.row_bytes(), staging->data());
-        EXPECT_TRUE(placement.land(0, shape, r, staging->first(8 * shape.row_bytes()), loader).ok());
+      constexpr uint64_t kRows = kMaxPackedRows;
+      for (uint64_t r = loader * kRows; r < shape.n_rows; r += kLoaders * kRows) {
+        std::copy_n(expected->file.data() + r * shape.row_bytes(), kRows * shape.row_bytes(), staging->data());
+        EXPECT_TRUE(placement.land(0, shape, r, staging->first(kRows * shape.row_bytes()), loader).ok());
       }
     });
   }

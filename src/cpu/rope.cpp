@@ -2,50 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/check.h"
+#include "model/rope.h"
 
 namespace rocmforge::cpu {
-namespace {
-
-// The pair whose wavelength fits the original context n_turns times.
-double yarn_pair(const RopeSpec& rope, double n_turns) {
-  return rope.n_dims * std::log(rope.original_context / (n_turns * 2 * std::numbers::pi)) / (2 * std::log(rope.base));
-}
-
-std::vector<double> frequencies(const RopeSpec& rope, std::span<const float> factors) {
-  const uint32_t n_pairs = rope.n_dims / 2;
-  std::vector<double> out(n_pairs);
-  for (uint32_t i = 0; i < n_pairs; i++) {
-    out[i] = std::pow(double{rope.base}, -2.0 * i / rope.n_dims) / (factors.empty() ? 1.0 : double{factors[i]});
-  }
-  switch (rope.scaling) {
-    case RopeScaling::none:
-      break;
-    case RopeScaling::linear:
-      for (double& f : out) f /= rope.factor;
-      break;
-    case RopeScaling::yarn: {
-      const double low = std::max(0.0, std::floor(yarn_pair(rope, rope.beta_fast)));
-      const double high = std::min(rope.n_dims - 1.0, std::ceil(yarn_pair(rope, rope.beta_slow)));
-      for (uint32_t i = 0; i < n_pairs; i++) {
-        const double ramp = 1 - std::clamp((i - low) / std::max(0.001, high - low), 0.0, 1.0);
-        out[i] *= (1 - ramp) / rope.factor + ramp;
-      }
-      break;
-    }
-  }
-  return out;
-}
-
-double magnitude(const RopeSpec& rope) {
-  const bool grows = rope.scaling == RopeScaling::yarn && rope.factor > 1.0f;
-  return rope.attention_factor * (grows ? 1.0 + 0.1 * std::log(double{rope.factor}) : 1.0);
-}
-
-}  // namespace
-
 void RopeAngles::prepare(const RopeSpec& rope, std::span<const float> factors, std::span<const uint32_t> positions,
                          Workers& workers) {
   if (rope == rope_ && std::ranges::equal(factors, factors_) && std::ranges::equal(positions, positions_)) return;
@@ -55,8 +16,9 @@ void RopeAngles::prepare(const RopeSpec& rope, std::span<const float> factors, s
   positions_.assign(positions.begin(), positions.end());
 
   const size_t n_pairs = rope.n_dims / 2;
-  const std::vector<double> turns = frequencies(rope, factors);
-  const double scale = magnitude(rope);
+  std::vector<double> turns = rope_turns(rope);
+  for (size_t i = 0; i < factors.size(); i++) turns[i] /= double{factors[i]};
+  const double scale = rope_magnitude(rope);
   cos_sin_.resize(positions.size() * 2 * n_pairs);
   workers.run(positions.size(), [&](size_t row, size_t) {
     float* cosines = cos_sin_.data() + row * 2 * n_pairs;

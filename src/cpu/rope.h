@@ -1,10 +1,7 @@
 #pragma once
 // Rotary positions: the angles of a pass, computed once in double precision and used by every layer.
-//
-//   angle of pair i at position p = p * f_i,   f_i = base^(-2 i / n_dims) / factor_i
-//   linear: f_i / factor
-//   yarn:   between f_i / factor and f_i, along a ramp over the pairs whose wavelengths fit the original context
-//           beta_fast to beta_slow times; rotated values grow by attention_factor * (1 + ln(factor) / 10)
+// The angle of a pair is its position times its turn (model/rope.h), divided by the pair's factor where the model has
+// some.
 
 #include <cstdint>
 #include <span>

@@ -51,7 +51,7 @@ inline std::unique_ptr<TestWeight> make_weight(const Kernels& kernels, const Wei
   decode(w->values, shape.dtype, w->file);
   w->memory = w->file;
   w->weight = {shape, w->memory.data(), packed_format(kernels, shape)};
-  for (uint64_t r = 0; r < w->weight.n_packed_rows(); r += kPackedRows) {
+  for (uint64_t r = 0; r < w->weight.n_packed_rows(); r += w->weight.format->n_rows) {
     const uint64_t at = r * shape.row_bytes();
     w->weight.format->pack(w->memory.data() + at, w->file.data() + at, w->weight.n_groups());
   }

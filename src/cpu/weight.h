@@ -22,7 +22,7 @@ struct Weight {
 
   // Rows in whole units; the rest is as in the file.
   uint64_t n_packed_rows() const;
-  // Row r; its unit begins there when r is packed and a multiple of kPackedRows.
+  // Row r; its unit begins there when r is packed and a multiple of format->n_rows.
   const std::byte* row(uint64_t r) const { return data + r * shape.row_bytes(); }
   uint64_t n_groups() const { return shape.row_elements / dtype_info(shape.dtype).block_elements; }
 };

@@ -37,16 +37,16 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
   const size_t piece = options.should_stop ? kPromptPiece : prompt.size();
   for (; prompt.size() > piece; prompt = prompt.subspan(piece)) {
     if (is_stopped()) return cancelled(result);
-    TRY(session.evaluate(prompt.first(piece)));
+    TRY(session.advance(prompt.first(piece)));
   }
-  std::span<const float> logits = TRY(session.evaluate(prompt));
+  StepOutputs* outputs = TRY(session.advance(prompt));
   while (true) {
     if (is_stopped()) {
       result.reason = FinishReason::cancelled;
       break;
     }
     const double unit = random_unit(options.sampling.seed, result.tokens.size());
-    const TokenId token = TRY(sample(logits, options.sampling, session.tokens(), unit));
+    const TokenId token = TRY(outputs->choose(0, options.sampling, session.tokens(), unit));
     if (result.tokens.empty()) {
       first = options.clock();
       result.prompt_seconds = seconds(first - start);
@@ -56,7 +56,9 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
       break;
     }
     result.tokens.push_back(token);
-    if (options.sampling.want_logprobs) result.logprobs.push_back(logprobs(logits, token, options.sampling.n_logprobs));
+    if (options.sampling.want_logprobs) {
+      result.logprobs.push_back(TRY(outputs->logprobs(0, token, options.sampling.n_logprobs)));
+    }
     const auto output = decoder.push(token);
     if (!output.text.empty() && !receive(output.text)) return cancelled(result);
     if (output.stopped) {
@@ -64,7 +66,7 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
       break;
     }
     if (result.tokens.size() == options.max_tokens || session.n_past() == session.n_context()) break;
-    logits = TRY(session.evaluate(std::span(&result.tokens.back(), 1)));
+    outputs = TRY(session.advance(std::span(&result.tokens.back(), 1)));
   }
   result.decode_seconds = seconds(options.clock() - first);
   if (const std::string rest = decoder.finish().text; !rest.empty()) receive(rest);

@@ -75,9 +75,7 @@ void LiveRequest::fail(Error error) {
 Result<RunResult> LiveRequest::generate(Generation& generation, uint32_t row, StepOutputs& outputs, TimePoint now) {
   const SamplingOptions& sampling = generation.sampling;
   const double unit = random_unit(sampling.seed, usage_.n_generated);
-  const RowCandidates& candidates = *TRY(outputs.candidates(row));
-  auto chosen = TRY(sample_candidates(candidates, sampling, tokens_, outputs.n_vocab(), unit));
-  const TokenId token = chosen ? *chosen : TRY(sample(TRY(outputs.logits(row)), sampling, tokens_, unit));
+  const TokenId token = TRY(outputs.choose(row, sampling, tokens_, unit));
   if (usage_.n_generated++ == 0) {
     first_token_ = now;
     usage_.prefill_seconds = seconds(now - started_);
@@ -88,10 +86,7 @@ Result<RunResult> LiveRequest::generate(Generation& generation, uint32_t row, St
     return ended;
   }
   TokenEvent event{.token = token, .text = {}};
-  if (sampling.want_logprobs) {
-    event.logprobs = logprobs(candidates, outputs.n_vocab(), token, sampling.n_logprobs);
-    if (!event.logprobs) event.logprobs = logprobs(TRY(outputs.logits(row)), token, sampling.n_logprobs);
-  }
+  if (sampling.want_logprobs) event.logprobs = TRY(outputs.logprobs(row, token, sampling.n_logprobs));
   // A vocabulary may be padded to a round size: such a token has no text.
   bool is_stopped = false;
   if (generation.tokenizer->contains(token)) {

@@ -8,7 +8,7 @@ namespace {
 
 // Those of one token as one.
 void merge(std::vector<LogitAdjustments::One>& all) {
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
   size_t n = 0;
   for (const auto& one : all) {
     if (n > 0 && all[n - 1].token == one.token) {

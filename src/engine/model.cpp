@@ -1,7 +1,11 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <future>
 
+#include "base/log.h"
+#include "base/read_ahead.h"
+#include "base/units.h"
 #include "cpu/backend.h"
 #include "cpu/memory.h"
 #include "gpu/module.h"
@@ -9,17 +13,8 @@
 namespace rocmforge {
 namespace {
 
-// auto is the CPU as long as the GPU's kernels do not cover every family.
-bool is_cpu(const std::string& device) {
-  return device == "auto" || device == "cpu";
-}
-
-Result<std::unique_ptr<Backend>> open_backend(const std::string& device, size_t n_threads) {
-  if (is_cpu(device)) {
-    return std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = n_threads});
-  }
-  return gpu::open_backend(device, gpu::module_folders());
-}
+using SharedFile = std::shared_ptr<const gguf::GgufFile>;
+using OpenedGpu = Result<std::unique_ptr<Backend>>;
 
 // Of what is available without being asked for: for what others take meanwhile, and for the driver.
 constexpr uint64_t kMarginBytes = 256 << 20;
@@ -28,32 +23,79 @@ constexpr uint64_t kMarginShare = 16;
 // A tokenizer takes up to this many times the header it is made from.
 constexpr uint64_t kTokenizerShare = 6;
 
-struct Budget {
-  uint64_t bytes = 0;
-  uint64_t held_bytes = 0;  // of them, beside the plan's
-};
+uint64_t less_margin(uint64_t available) {
+  return available - std::min(available, std::max(kMarginBytes, available / kMarginShare));
+}
 
-Budget memory_budget(const ModelOptions& options, Backend& backend, const gguf::GgufFile& file) {
-  const bool on_cpu = is_cpu(options.device);
-  if (const auto asked = on_cpu ? options.ram_bytes : options.vram_bytes) {
-    return {*asked, on_cpu ? cpu::held_memory() + kTokenizerShare * file.header_bytes() : 0};
-  }
-  const uint64_t available = backend.placement().available_bytes();
-  return {available - std::min(available, std::max(kMarginBytes, available / kMarginShare)), 0};
+OpenedGpu open_gpu(const ModelOptions& options) {
+  if (options.open_gpu) return options.open_gpu();
+  const auto folders = gpu::module_folders();
+  return options.device == "auto" ? gpu::open_any_gpu(folders) : gpu::open_backend(options.device, folders);
+}
+
+// What will be read first comes closer while the driver starts.
+OpenedGpu wait_for(std::future<OpenedGpu>& opening, const gguf::GgufFile& file) {
+  std::vector<std::string> paths;
+  for (uint32_t i = 0; i < file.n_shards(); i++) paths.push_back(file.file(i).path());
+  const ReadAhead reading(std::move(paths));
+  return opening.get();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelOptions& options) {
-  auto file = std::make_shared<gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
+  const auto open_file = [&]() -> Result<SharedFile> {
+    return std::make_shared<const gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
+  };
+  if (options.device == "cpu") return on_cpu(TRY(open_file()), options);
+
+  // A driver takes a fifth of a second to start, so that begins first.
+  auto opening = std::async(std::launch::async, [&] { return open_gpu(options); });
+  const SharedFile file = TRY(open_file());
+  OpenedGpu backend = wait_for(opening, *file);
+  if (options.device != "auto") return on_gpu(TRY(std::move(backend)), file, options);
+
+  if (backend.ok() && *backend == nullptr) return on_cpu(file, options);
+  auto model = backend.ok() ? on_gpu(*std::move(backend), file, options) : std::move(backend).error();
+  if (model.ok()) return model;
+  auto instead = on_cpu(file, options);
+  if (instead.ok()) log(LogLevel::warn, "the CPU is used: {}", model.error().message);
+  return instead;
+}
+
+Result<std::unique_ptr<Model>> Model::on_cpu(SharedFile file, const ModelOptions& options) {
+  auto backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = options.n_threads});
+  const uint64_t held_bytes =
+      options.ram_bytes ? cpu::held_memory() + kTokenizerShare * file->header_bytes() : uint64_t{0};
+  const uint64_t budget_bytes =
+      options.ram_bytes ? *options.ram_bytes : less_margin(backend->placement().available_bytes());
+  return on(std::move(backend), std::move(file), options, budget_bytes, held_bytes);
+}
+
+Result<std::unique_ptr<Model>> Model::on_gpu(std::unique_ptr<Backend> backend, SharedFile file,
+                                             const ModelOptions& options) {
+  const uint64_t available = less_margin(backend->placement().available_bytes());
+  auto model = TRY(on(std::move(backend), std::move(file), options, options.vram_bytes.value_or(available), 0));
+  const ExecutionPlan& plan = *model->plan_;
+  for (const auto steps : plan.steps()) TRY(model->backend_->check_steps(steps, plan.weights()));
+  // Weights that come over the bus with every token are nobody's choice unless it was asked for.
+  if (options.device == "auto" && !options.vram_bytes &&
+      (!plan.streamed_stages().empty() || plan.weights().experts_move())) {
+    return Error{ErrorCode::out_of_memory, fmt::format("{}: {} of its memory do not hold the model",
+                                                       model->backend_->name(), format_bytes(available))};
+  }
+  return model;
+}
+
+Result<std::unique_ptr<Model>> Model::on(std::unique_ptr<Backend> backend, SharedFile file, const ModelOptions& options,
+                                         uint64_t budget_bytes, uint64_t held_bytes) {
   std::unique_ptr<Model> model(new Model);
-  model->backend_ = TRY(open_backend(options.device, options.n_threads));
-  const Budget budget = memory_budget(options, *model->backend_, *file);
+  model->backend_ = std::move(backend);
   model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
                                               {.weights = {.n_loaders = options.n_threads},
                                                .n_context = options.n_context,
-                                               .budget_bytes = budget.bytes,
-                                               .held_bytes = budget.held_bytes,
+                                               .budget_bytes = budget_bytes,
+                                               .held_bytes = held_bytes,
                                                .pass = options.pass}));
   return model;
 }

@@ -4,8 +4,12 @@
 // Opening reads the header and plans. Weights come with the first pass (lazy) or before it (eager); the answers are the
 // same bits either way.
 //
+// auto is the first GPU that opens, computes every step of the model and holds all of it (or what vram_bytes leaves
+// resident of it); where there is none, the CPU. A GPU that was there and could not be used is told in the log.
+//
 // Threads: one pass at a time; see weights/weight_store.h for what may run beside it.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +32,8 @@ struct ModelOptions {
   std::optional<uint64_t> vram_bytes = {};
   PassSize pass = {};  // what the budget has to leave room for
   const FileCalls* calls = nullptr;
+  // How the GPU is opened, for tests; null: there is none. Otherwise gpu/module.h does it.
+  std::function<Result<std::unique_ptr<Backend>>()> open_gpu = {};
 };
 
 class Model {
@@ -47,6 +53,11 @@ class Model {
 
  private:
   Model() = default;
+  static Result<std::unique_ptr<Model>> on_cpu(std::shared_ptr<const gguf::GgufFile> file, const ModelOptions& options);
+  static Result<std::unique_ptr<Model>> on_gpu(std::unique_ptr<Backend> backend,
+                                               std::shared_ptr<const gguf::GgufFile> file, const ModelOptions& options);
+  static Result<std::unique_ptr<Model>> on(std::unique_ptr<Backend> backend, std::shared_ptr<const gguf::GgufFile> file,
+                                           const ModelOptions& options, uint64_t budget_bytes, uint64_t held_bytes);
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ExecutionPlan> plan_;

@@ -105,7 +105,7 @@ ListedModel describe(const std::string& path, const std::vector<std::string>& fi
 }  // namespace
 
 std::vector<ListedModel> list_models(const ModelListOptions& options) {
-  std::vector<ListedModel> models;
+  std::multimap<std::string, ListedModel> found;  // those of one name in the order in which they were found
   std::vector<FilesByModel> places(options.folders.size() + 1);
   for (size_t i = 0; i < options.folders.size(); i++) {
     std::error_code error;
@@ -115,19 +115,23 @@ std::vector<ListedModel> list_models(const ModelListOptions& options) {
       if (path.ends_with(kSuffix) && !at->is_directory(ignored)) add_file(places[i], path);
     }
     if (error && error != std::errc::no_such_file_or_directory) {
-      models.push_back({.name = options.folders[i],
-                        .path = options.folders[i],
-                        .error = Error{ErrorCode::file_access, error.message()}});
+      found.emplace(options.folders[i], ListedModel{.name = options.folders[i],
+                                                    .path = options.folders[i],
+                                                    .error = Error{ErrorCode::file_access, error.message()}});
     }
   }
   for (const std::string& file : options.files) add_file(places.back(), file);
 
   ModelCache cache = ModelCache::load(options.cache_file);
   for (const FilesByModel& place : places) {
-    for (const auto& [path, files] : place) models.push_back(describe(path, files, cache));
+    for (const auto& [path, files] : place) {
+      ListedModel model = describe(path, files, cache);
+      found.emplace(model.name, std::move(model));
+    }
   }
   cache.save();
-  std::ranges::stable_sort(models, {}, &ListedModel::name);
+  std::vector<ListedModel> models;
+  for (auto& [name, model] : found) models.push_back(std::move(model));
   return models;
 }
 

@@ -24,7 +24,8 @@ Session::Session(const ExecutionPlan& plan, const SessionOptions& options)
     : plan_(&plan),
       options_(options),
       pool_(std::make_unique<PagePool>(pages_for_tokens(options.n_context))),
-      pages_(*pool_) {}
+      pages_(*pool_),
+      outputs_(plan) {}
 
 PassMemory Session::memory() const {
   return plan_->pass_memory(options_.max_rows, options_.max_outputs, pool_->n_pages(), options_.kv_type);
@@ -34,44 +35,67 @@ MemoryBill Session::memory_bill() const {
   return plan_->memory_bill(memory());
 }
 
-Result<std::span<const float>> Session::evaluate(std::span<const TokenId> tokens) {
-  return run(tokens, true);
-}
-Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> tokens) {
-  return run(tokens, false);
+Result<StepOutputs*> Session::advance(std::span<const TokenId> tokens) {
+  TRY(run_for_last(tokens));
+  TRY(outputs_.candidates(0));  // a device may fail as late as here
+  append(tokens);
+  return &outputs_;
 }
 
-Result<std::span<const float>> Session::run(std::span<const TokenId> tokens, bool last_only) {
-  const uint64_t n_after = uint64_t{n_past()} + tokens.size();
-  if (tokens.empty()) return Error{ErrorCode::invalid_argument, "session: no tokens"};
+Result<std::span<const float>> Session::evaluate(std::span<const TokenId> tokens) {
+  TRY(run_for_last(tokens));
+  const std::span<const float> logits = TRY(outputs_.logits(0));
+  append(tokens);
+  return logits;
+}
+
+Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> tokens) {
+  TRY(make_room(tokens.size()));
+  const size_t n_vocab = plan_->spec().n_vocab;
+  logits_.resize(tokens.size() * n_vocab);
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t n = std::min<size_t>(options_.max_outputs, tokens.size() - at);
+    Batch batch;
+    batch.add(tokens.subspan(at, n), n_past() + static_cast<uint32_t>(at), pages_.pages(), false);
+    TRY(pass(batch));
+    TRY(plan_->backend().read(std::span(logits_).subspan(at * n_vocab, n * n_vocab), plan_->logits()));
+    at += n;
+  }
+  append(tokens);
+  return std::span<const float>(logits_);
+}
+
+Result<void> Session::make_room(size_t n_tokens) {
+  const uint64_t n_after = uint64_t{n_past()} + n_tokens;
+  if (n_tokens == 0) return Error{ErrorCode::invalid_argument, "session: no tokens"};
   if (n_after > options_.n_context) {
     return Error{ErrorCode::limit_exceeded, fmt::format("session: {} tokens after {} do not fit the context of {}",
-                                                        tokens.size(), n_past(), options_.n_context)};
+                                                        n_tokens, n_past(), options_.n_context)};
   }
   if (!is_reserved_) {
     TRY(plan_->backend().reserve(memory()));
     is_reserved_ = true;
   }
-  TRY(pages_.grow_to(n_after));
-  const size_t n_vocab = plan_->spec().n_vocab;
-  logits_.resize((last_only ? 1 : tokens.size()) * n_vocab);
-  const size_t max_rows = last_only ? options_.max_rows : options_.max_outputs;
+  return pages_.grow_to(n_after);
+}
+
+Result<void> Session::run_for_last(std::span<const TokenId> tokens) {
+  TRY(make_room(tokens.size()));
   for (size_t at = 0; at < tokens.size();) {
-    const size_t n = std::min(max_rows, tokens.size() - at);
-    const bool is_last = at + n == tokens.size();
+    const size_t n = std::min<size_t>(options_.max_rows, tokens.size() - at);
     Batch batch;
-    batch.add(tokens.subspan(at, n), n_past() + static_cast<uint32_t>(at), pages_.pages(), last_only);
-    if (last_only && !is_last) batch.output_rows.clear();
-    TRY(check_batch(batch, plan_->spec().n_vocab, options_.n_context, options_.max_rows));
-    TRY(forward(*plan_, batch, {.prefetch_window = options_.prefetch_window, .after_stage = {}}));
-    if (const size_t n_out = batch.n_outputs(); n_out > 0) {
-      const size_t first = last_only ? 0 : at;
-      TRY(plan_->backend().read(std::span(logits_).subspan(first * n_vocab, n_out * n_vocab), plan_->logits()));
-    }
+    batch.add(tokens.subspan(at, n), n_past() + static_cast<uint32_t>(at), pages_.pages());
     at += n;
+    if (at < tokens.size()) batch.output_rows.clear();
+    TRY(pass(batch));
   }
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  return std::span<const float>(logits_);
+  return {};
+}
+
+Result<void> Session::pass(const Batch& batch) {
+  TRY(check_batch(batch, plan_->spec().n_vocab, options_.n_context, options_.max_rows));
+  outputs_.begin(batch.n_outputs(), batch.n_outputs());
+  return forward(*plan_, batch, {.prefetch_window = options_.prefetch_window, .after_stage = {}});
 }
 
 void Session::rewind(uint32_t n_tokens) {

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/step_outputs.h"
 #include "kv/page.h"
 #include "plan/execution_plan.h"
 
@@ -33,8 +34,10 @@ class Session {
   uint32_t n_past() const { return static_cast<uint32_t>(tokens_.size()); }  // positions held
   std::span<const TokenId> tokens() const { return tokens_; }                // at those positions
 
-  // Appends tokens and gives the logits after the last one; the view is valid until the next call.
+  // Appends tokens; for the last one's successor to be chosen (row 0 of what is given, valid until the next call).
   // limit_exceeded when they do not fit the context. An error leaves the sequence as it was.
+  Result<StepOutputs*> advance(std::span<const TokenId> tokens);
+  // The same, giving all logits after the last one; the view is valid until the next call.
   Result<std::span<const float>> evaluate(std::span<const TokenId> tokens);
   // The logits after each of the tokens, row after row.
   Result<std::span<const float>> evaluate_all(std::span<const TokenId> tokens);
@@ -47,7 +50,10 @@ class Session {
  private:
   Session(const ExecutionPlan& plan, const SessionOptions& options);
   PassMemory memory() const;
-  Result<std::span<const float>> run(std::span<const TokenId> tokens, bool last_only);
+  Result<void> make_room(size_t n_tokens);
+  Result<void> run_for_last(std::span<const TokenId> tokens);
+  Result<void> pass(const Batch& batch);
+  void append(std::span<const TokenId> tokens) { tokens_.insert(tokens_.end(), tokens.begin(), tokens.end()); }
 
   const ExecutionPlan* plan_;
   SessionOptions options_;
@@ -55,7 +61,8 @@ class Session {
   BlockTable pages_;
   std::vector<TokenId> tokens_;
   bool is_reserved_ = false;
-  std::vector<float> logits_;
+  StepOutputs outputs_;
+  std::vector<float> logits_;  // of evaluate_all
 };
 
 }  // namespace rocmforge

@@ -16,7 +16,7 @@ Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
   CHECK(row < n_sampled_);
   if (candidates_.empty()) {
     candidates_.resize(n_sampled_);
-    if (auto read = plan_.backend().read_candidates(candidates_, plan_.logits()); !read.ok()) {
+    if (auto read = plan_->backend().read_candidates(candidates_, plan_->logits()); !read.ok()) {
       candidates_.clear();
       return std::move(read).error();
     }
@@ -25,19 +25,30 @@ Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
 }
 
 Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
-  return read_row(logits_, plan_.logits(), row);
+  return read_row(logits_, plan_->logits(), row);
+}
+
+Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history,
+                                    double unit) {
+  const auto chosen = TRY(sample_candidates(*TRY(candidates(row)), options, history, n_vocab(), unit));
+  return chosen ? *chosen : TRY(sample(TRY(logits(row)), options, history, unit));
+}
+
+Result<TokenLogprobs> StepOutputs::logprobs(uint32_t row, TokenId token, uint32_t n) {
+  if (auto found = rocmforge::logprobs(*TRY(candidates(row)), n_vocab(), token, n)) return *std::move(found);
+  return rocmforge::logprobs(TRY(logits(row)), token, n);
 }
 
 Result<std::span<const float>> StepOutputs::hidden(uint32_t row) {
-  return read_row(hidden_, plan_.hidden(), row);
+  return read_row(hidden_, plan_->hidden(), row);
 }
 
 Result<std::span<const float>> StepOutputs::read_row(std::vector<float>& rows, SlotId slot, uint32_t row) {
   CHECK(row < n_outputs_);
-  const size_t width = plan_.slots()[slot.value].width;
+  const size_t width = plan_->slots()[slot.value].width;
   if (rows.empty()) {
     rows.resize(n_outputs_ * width);
-    if (auto read = plan_.backend().read(rows, slot); !read.ok()) {
+    if (auto read = plan_->backend().read(rows, slot); !read.ok()) {
       rows.clear();
       return std::move(read).error();
     }

@@ -7,28 +7,35 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/sampler.h"
 #include "plan/execution_plan.h"
 
 namespace rocmforge {
 
 class StepOutputs {
  public:
-  explicit StepOutputs(const ExecutionPlan& plan) : plan_(plan) {}
+  explicit StepOutputs(const ExecutionPlan& plan) : plan_(&plan) {}
 
   // A step has run: n_outputs rows, of which the first n_sampled are somebody's logits.
   void begin(uint32_t n_outputs, uint32_t n_sampled);
 
-  uint32_t n_vocab() const { return plan_.spec().n_vocab; }
+  uint32_t n_vocab() const { return plan_->spec().n_vocab; }
   // The views are valid until begin(). REQUIRES: row < n_sampled
   Result<const RowCandidates*> candidates(uint32_t row);
   Result<std::span<const float>> logits(uint32_t row);
+
+  // The sampler's choice: from the candidates where they can tell, else from the whole row.
+  // REQUIRES: as sample()
+  Result<TokenId> choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history, double unit);
+  Result<TokenLogprobs> logprobs(uint32_t row, TokenId token, uint32_t n);
+
   // Of any output row: its hidden state after the last norm.
   Result<std::span<const float>> hidden(uint32_t row);
 
  private:
   Result<std::span<const float>> read_row(std::vector<float>& rows, SlotId slot, uint32_t row);
 
-  const ExecutionPlan& plan_;
+  const ExecutionPlan* plan_;
   uint32_t n_outputs_ = 0, n_sampled_ = 0;
   std::vector<RowCandidates> candidates_;  // empty, like the others: not read yet
   std::vector<float> logits_, hidden_;

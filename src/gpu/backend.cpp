@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/rope_turns.h"
 #include "gpu/runner.h"
+#include "gpu/supported.h"
+#include "model/rope.h"
 
 namespace rocmforge {
 namespace {
@@ -31,6 +32,11 @@ GpuBackend::GpuBackend(std::unique_ptr<gpu::Device> device)
 
 GpuBackend::~GpuBackend() {
   release();
+}
+
+Result<void> GpuBackend::check_steps(std::span<const Step> steps, const WeightStore& weights) const {
+  for (const Step& step : steps) TRY(gpu::check_supported(step, weights));
+  return {};
 }
 
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
@@ -87,7 +93,7 @@ Result<const double*> GpuBackend::rope_table(const RopeSpec& rope) {
   for (const RopeTable& table : rope_tables_) {
     if (table.rope == rope) return table.turns;
   }
-  const std::vector<double> turns = gpu::rope_turns(rope);
+  const std::vector<double> turns = rope_turns(rope);
   if (rope_tables_.size() == gpu::kMaxRopeTables || turns.size() > gpu::kMaxRopePairs) {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {} tables of rope frequencies, the last of {} pairs",
                                                      rope_tables_.size() + 1, turns.size())};

@@ -37,6 +37,9 @@ class GpuBackend final : public Backend {
   Placement& placement() override { return placement_; }
   const gpu::Device& device() const { return *device_; }
 
+  Result<void> check_steps(std::span<const Step> steps, const WeightStore& weights) const override;
+  uint64_t pinned_bytes() const override { return device_->pinned_bytes(); }
+
   uint64_t pass_bytes(const PassMemory& memory) const override;
   Result<void> reserve(const PassMemory& memory) override;
   void release() override;

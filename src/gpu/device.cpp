@@ -89,6 +89,7 @@ Result<Memory> Memory::allocate(const Device& device, Kind kind, size_t n_bytes)
   out.kind_ = kind;
   out.data_ = static_cast<std::byte*>(data);
   out.n_bytes_ = n_bytes;
+  if (kind == Kind::pinned) device.pinned_bytes_ += n_bytes;
   return out;
 }
 
@@ -104,6 +105,7 @@ void Memory::reset() {
   if (data_ == nullptr) return;
   const auto free = kind_ == Kind::device ? device_->api().release : device_->api().release_host;
   static_cast<void>(free(device_->handle(), data_));
+  if (kind_ == Kind::pinned) device_->pinned_bytes_ -= n_bytes_;
   data_ = nullptr;
   n_bytes_ = 0;
 }

@@ -3,6 +3,7 @@
 //
 // Threads: as gpu/api.h says. The device outlives everything made from it.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,7 @@ class Device {
 
   const GpuApi& api() const { return *api_; }
   GpuDevice* handle() const { return handle_; }
+  uint64_t pinned_bytes() const { return pinned_bytes_; }  // held now
 
   // The error of a call that did not give ok.
   Result<void> check(GpuStatus status, const char* doing) const;
@@ -47,6 +49,8 @@ class Device {
   uint32_t wave_ = 0;
   bool has_hopper_ = false;
   uint64_t memory_bytes_ = 0;
+  friend class Memory;
+  mutable std::atomic<uint64_t> pinned_bytes_{0};
 };
 
 // Memory of the device, or pinned memory of the host.

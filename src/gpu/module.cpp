@@ -35,6 +35,11 @@ std::optional<uint32_t> index_after(std::string_view text, std::string_view pref
   return index;
 }
 
+Result<std::unique_ptr<Backend>> open_found(const FoundDevice& found, const std::vector<std::string>& folders) {
+  const GpuApi* api = TRY(open_module(found.module, folders));
+  return TRY(GpuBackend::open(*api, found.index));
+}
+
 }  // namespace
 
 std::vector<std::string> module_folders() {
@@ -86,6 +91,15 @@ Survey find_devices(const std::vector<std::string>& folders) {
   return out;
 }
 
+Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders) {
+  Result<std::unique_ptr<Backend>> last = std::unique_ptr<Backend>();
+  for (const FoundDevice& found : find_devices(folders).devices) {
+    last = open_found(found, folders);
+    if (last.ok()) break;
+  }
+  return last;
+}
+
 Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders) {
   if (const auto wave = index_after(id, "emu", 32)) {
     if (*wave != 32 && *wave != 64) return unavailable(fmt::format("no device '{}': emu, emu:32 or emu:64", id));
@@ -99,9 +113,7 @@ Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::
     return unavailable(
         fmt::format("no device '{}': {} found ({})", id, survey.devices.size(), joined(survey.absences)));
   }
-  const FoundDevice& found = survey.devices[*index];
-  const GpuApi* api = TRY(open_module(found.module, folders));
-  return TRY(GpuBackend::open(*api, found.index));
+  return open_found(survey.devices[*index], folders);
 }
 
 }  // namespace rocmforge::gpu

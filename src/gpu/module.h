@@ -40,4 +40,7 @@ Survey find_devices(const std::vector<std::string>& folders);
 // device_unavailable: there is no such device; the message says why.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
 
+// The first GPU that opens; null where there is none. The error of the last one when none of them does.
+Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders);
+
 }  // namespace rocmforge::gpu

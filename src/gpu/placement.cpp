@@ -1,7 +1,6 @@
 #include "gpu/placement.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/check.h"
 #include "gpu/kernels/repack.h"
@@ -71,8 +70,9 @@ void GpuPlacement::release() {
   arena_.reset();
   landing_.reset();
   staging_.reset();
-  finished_.clear();
+  landed_.clear();
   n_landed_ = n_visible_ = 0;
+  n_reads_ = n_read_ = 0;
 }
 
 Result<std::span<std::byte>> GpuPlacement::staging(size_t loader) {
@@ -93,16 +93,11 @@ Result<void> GpuPlacement::land(uint64_t address, const WeightShape& shape, uint
   return done;
 }
 
-Result<void> GpuPlacement::put_on_stream(const Loader& self, uint64_t address, const WeightShape& shape,
-                                         uint64_t first_row, std::span<const std::byte> rows) {
+Result<void> GpuPlacement::put_on_stream(Loader& self, uint64_t address, const WeightShape& shape, uint64_t first_row,
+                                         std::span<const std::byte> rows) {
   const Loader::Buffer& buffer = self.buffers[self.now];
   CHECK(rows.data() >= buffer.staging && rows.data() + rows.size() <= buffer.staging + kStagingBytes);
-  if (was_finished(address, packed_bytes(shape))) {
-    TRY(self.stream.wait(read_));
-    for (const auto& loader : loaders_) {  // what landed there last may still be on its way
-      for (const Loader::Buffer& last : loader->buffers) TRY(self.stream.wait(last.consumed));
-    }
-  }
+  TRY(wait_for_range(self, address, address + packed_bytes(shape)));
   const gpu::PlaneTable table = gpu::plane_table(shape.dtype);
   if (table.n_planes == 1) {
     std::byte* to = arena_.data() + address + first_row * shape.row_bytes();
@@ -126,24 +121,49 @@ Result<void> GpuPlacement::put_on_stream(const Loader& self, uint64_t address, c
   return {};
 }
 
-bool GpuPlacement::was_finished(uint64_t address, uint64_t n_bytes) {
+// What lands in a place that was used before comes after the passes that read there, and after what landed there last:
+// a pass has seen that, unless the weight was given up unused.
+Result<void> GpuPlacement::wait_for_range(Loader& self, uint64_t begin, uint64_t end) {
   const std::lock_guard lock(mutex_);
-  const auto after = finished_.lower_bound(address + n_bytes);
-  return after != finished_.begin() && std::prev(after)->second > address;
+  auto at = landed_.lower_bound(end);
+  bool was_used = false, was_seen = true;
+  while (at != landed_.begin() && (--at)->second.end > begin) {
+    was_used = true;
+    was_seen = was_seen && at->second.n_landed <= n_read_;
+  }
+  if (!was_used) return {};
+  if (self.n_reads != n_reads_) {
+    TRY(self.stream.wait(read_));
+    self.n_reads = n_reads_;
+  }
+  if (was_seen) return {};
+  for (const auto& loader : loaders_) {
+    for (const Loader::Buffer& last : loader->buffers) TRY(self.stream.wait(last.consumed));
+  }
+  return {};
 }
 
 Result<void> GpuPlacement::finish(uint64_t address, const WeightShape& shape, size_t) {
-  const std::lock_guard lock(mutex_);
-  uint64_t begin = address, end = address + packed_bytes(shape);
-  auto at = finished_.upper_bound(end);
-  while (at != finished_.begin() && std::prev(at)->second >= begin) {
-    at = std::prev(at);
-    begin = std::min(begin, at->first);
-    end = std::max(end, at->second);
-    at = finished_.erase(at);
-  }
-  finished_.emplace(begin, end);
+  note_landed(address, shape);
   return {};
+}
+
+void GpuPlacement::give_up(uint64_t address, const WeightShape& shape) {
+  note_landed(address, shape);
+}
+
+void GpuPlacement::note_landed(uint64_t address, const WeightShape& shape) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t end = address + packed_bytes(shape);
+  // Of what was there before remains what lies on either side.
+  auto at = landed_.lower_bound(end);
+  while (at != landed_.begin() && (--at)->second.end > address) {
+    const auto [begin, before] = *at;
+    at = landed_.erase(at);
+    if (before.end > end) at = landed_.emplace(end, before).first;
+    if (begin < address) at = landed_.emplace(begin, Landed{address, before.n_landed}).first;
+  }
+  landed_.emplace(address, Landed{end, n_landed_});
 }
 
 Result<void> GpuPlacement::make_visible(const gpu::Stream& stream) {
@@ -159,7 +179,10 @@ Result<void> GpuPlacement::make_visible(const gpu::Stream& stream) {
 Result<void> GpuPlacement::mark_read(const gpu::Stream& stream) {
   const std::lock_guard lock(mutex_);
   if (!is_reserved()) return {};
-  return stream.record(read_);
+  TRY(stream.record(read_));
+  n_reads_++;
+  n_read_ = n_visible_;
+  return {};
 }
 
 }  // namespace rocmforge

@@ -42,6 +42,7 @@ class GpuPlacement final : public Placement {
   Result<void> land(uint64_t address, const WeightShape& shape, uint64_t first_row, std::span<const std::byte> rows,
                     size_t loader) override;
   Result<void> finish(uint64_t address, const WeightShape& shape, size_t loader) override;
+  void give_up(uint64_t address, const WeightShape& shape) override;
   std::byte* base() const override { return arena_.data(); }
 
   // What the stream does from here on sees every weight that is resident now.
@@ -62,11 +63,13 @@ class GpuPlacement final : public Placement {
       gpu::Event consumed;  // the last piece in it was landed
     };
     Buffer buffers[2];
-    int now = 0;  // the buffer that staging() gave last
+    int now = 0;           // the buffer that staging() gave last
+    uint64_t n_reads = 0;  // the record of read_ that the stream has waited for
   };
 
-  bool was_finished(uint64_t address, uint64_t n_bytes);
-  Result<void> put_on_stream(const Loader& self, uint64_t address, const WeightShape& shape, uint64_t first_row,
+  void note_landed(uint64_t address, const WeightShape& shape);
+  Result<void> wait_for_range(Loader& self, uint64_t begin, uint64_t end);
+  Result<void> put_on_stream(Loader& self, uint64_t address, const WeightShape& shape, uint64_t first_row,
                              std::span<const std::byte> rows);
 
   const gpu::Device* device_;
@@ -79,9 +82,15 @@ class GpuPlacement final : public Placement {
   std::atomic<uint64_t> n_landed_{0};  // pieces
   uint64_t n_visible_ = 0;             // of them, to the compute stream
   std::mutex mutex_;
-  // Ranges of the arena that held a weight before, begin to end, apart from each other: a pass may be reading it, and
-  // what lands there now may belong to another weight.
-  std::map<uint64_t, uint64_t> finished_;
+  // Ranges of the arena where a weight has landed, by their beginning. A pass may be reading it when another one lands
+  // there.
+  struct Landed {
+    uint64_t end = 0;
+    uint64_t n_landed = 0;  // pieces, of all weights, when it had landed
+  };
+  std::map<uint64_t, Landed> landed_;
+  uint64_t n_reads_ = 0;  // records of read_
+  uint64_t n_read_ = 0;   // pieces that were visible to the last of these passes
 };
 
 }  // namespace rocmforge

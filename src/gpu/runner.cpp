@@ -15,8 +15,8 @@
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
-#include "gpu/rope_turns.h"
 #include "gpu/supported.h"
+#include "model/rope.h"
 
 namespace rocmforge {
 
@@ -250,7 +250,7 @@ Result<void> GpuBackend::Runner::operator()(const Rope& step) const {
                            .positions = batch_.positions,
                            .turns = turns,
                            .factors = factors,
-                           .magnitude = static_cast<float>(gpu::rope_magnitude(step.rope)),
+                           .magnitude = static_cast<float>(rope_magnitude(step.rope)),
                            .head_size = step.head_size,
                            .n_pairs = n_pairs,
                            .pair_step = halves ? 1u : 2u,

@@ -50,6 +50,7 @@ constexpr std::array kFamilies = {
            .norm = NormKind::layer,
            .activation = Activation::gelu,
            .gated = false},
+    Family{.architecture = "stablelm", .rope_pairs = kHalves, .norm = NormKind::layer},
     Family{.architecture = "command-r",
            .norm = NormKind::layer,
            .norm_placement = NormPlacement::shared,

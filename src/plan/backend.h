@@ -36,6 +36,11 @@ class Backend {
   virtual std::string_view name() const = 0;  // "cpu (avx2, 2 threads)"
   virtual Placement& placement() = 0;
 
+  // unsupported, naming what is missing: this backend does not compute one of the steps.
+  virtual Result<void> check_steps(std::span<const Step>, const WeightStore&) const { return {}; }
+  // Memory of the host that a device works with by itself, held now.
+  virtual uint64_t pinned_bytes() const { return 0; }
+
   // Bytes that reserve() would allocate.
   virtual uint64_t pass_bytes(const PassMemory& memory) const = 0;
   // Slots and KV pages. Called again with other sizes it replaces what was there.

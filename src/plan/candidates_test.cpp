@@ -25,7 +25,7 @@ RowCandidates select(const std::vector<float>& row) {
 void expect_by_sorting(const std::vector<float>& row) {
   std::vector<uint32_t> ids(row.size());
   std::iota(ids.begin(), ids.end(), 0u);
-  std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return row[a] > row[b]; });
+  std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
   const RowCandidates got = select(row);
   for (size_t i = 0; i < kCandidates; i++) {
     const uint32_t id = ids[std::min(i, row.size() - 1)];

@@ -339,6 +339,7 @@ void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size
     lock.lock();
     if (!finished.ok()) flight.error = named(std::move(finished).error(), piece.id);
   }
+  if (flight.error) placement_.give_up(*address(piece.id), weight.shape);
   publish(piece.id, flight);
   report(lock);
   wake(flight);

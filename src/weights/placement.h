@@ -69,6 +69,9 @@ class Placement {
   // does not wait.
   virtual Result<void> finish(uint64_t address, const WeightShape& shape, size_t loader) = 0;
 
+  // The load of a weight has failed: rows that were landed may still be on their way. Others may land there next.
+  virtual void give_up(uint64_t /*address*/, const WeightShape& /*shape*/) {}
+
   // The arena's start as kernels see it; a weight lies at base() + address. REQUIRES: is_reserved()
   virtual std::byte* base() const = 0;
 };

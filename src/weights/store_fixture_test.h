@@ -224,10 +224,13 @@ class TestPlacement final : public Placement {
     return {};
   }
 
+  void give_up(uint64_t, const WeightShape&) override { n_given_up++; }
+
   std::byte* base() const override { return arena_.get(); }
 
   Fuse reserves, stagings, lands, finishes;
   std::atomic<int> n_releases = 0;
+  std::atomic<uint64_t> n_given_up = 0;
   std::function<void()> before_reserve, before_finish;
   std::function<void(size_t loader)> before_land;
 

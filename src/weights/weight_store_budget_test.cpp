@@ -160,6 +160,8 @@ TEST_F(WeightStoreBudget, AnyFailingReadFailsOnePassOnly) {
     files.reads.mend();
     pass(*weights);
   }
+  EXPECT_GT(weights->loading_stats().n_failures, 0u);
+  EXPECT_EQ(placement.n_given_up, weights->loading_stats().n_failures);
 }
 
 TEST_F(WeightStoreBudget, ManyThreadsMayUseIt) {

@@ -20,6 +20,7 @@ inline const std::vector<std::string> kTinyModels = {
     "llama@384-64-128-2-1-32-2",
     "mixtral@384-64-128-2-1-32-2",
     "qwen3@384-64-128-2-1-32-2",
+    "stablelm@384-64-128-2-1-32-2",
     "chatglm",
     "command-r",
     "gemma2",

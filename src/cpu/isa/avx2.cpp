@@ -181,6 +181,7 @@ void quantize_block(QuantBlock& to, const float* from) {
   to.scale = scale;
   to.sums[0] = sum_of_16(_mm256_castsi256_si128(ordered));
   to.sums[1] = sum_of_16(_mm256_extracti128_si256(ordered, 1));
+  for (int h = 0; h < 2; h++) to.negative_sums[h] = -to.sums[h];
   to.sum = scale * static_cast<float>(to.sums[0] + to.sums[1]);
 }
 
@@ -311,7 +312,7 @@ const Kernels& avx2_kernels() {
       .matmul_f16 = matmul<F16>,
       .matmul_bf16 = matmul<Bf16>,
       .packed = avx2_packed_formats,
-      .n_packed = kAvx2PackedFormats,
+      .n_packed = kPackedFormats,
       .quantize = quantize,
       .weighted_sum_f32 = weighted_sum<F32>,
       .weighted_sum_f16 = weighted_sum<F16>,

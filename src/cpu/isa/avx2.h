@@ -5,7 +5,7 @@
 
 namespace rocmforge::cpu {
 
-inline constexpr size_t kAvx2PackedFormats = 13;
-extern const PackedFormat avx2_packed_formats[kAvx2PackedFormats];
+inline constexpr size_t kPackedFormats = 13;
+extern const PackedFormat avx2_packed_formats[kPackedFormats];
 
 }  // namespace rocmforge::cpu

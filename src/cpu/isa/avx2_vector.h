@@ -1,5 +1,5 @@
 #pragma once
-// Small words of AVX2 that the files of this instruction set share. Only they may include it: everything here is
+// Small words of AVX2 that its files and those of AVX-512 share. Only they may include it: everything here is
 // static, because it is compiled for instructions that the rest of the program must not use (see kernels.h).
 
 #include <immintrin.h>
@@ -35,6 +35,28 @@ namespace {
 // All ones in the first n lanes. REQUIRES: n <= 8
 [[gnu::always_inline]] inline __m256i first_lanes(size_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// Eight words of each of eight rows, row_bytes apart: calls store(w, words w of all rows).
+template <class Store>
+[[gnu::always_inline]] inline void transpose_square(const char* from, size_t row_bytes, Store&& store) {
+  __m256i rows[8], pairs[8], quads[8];
+  for (size_t i = 0; i < 8; i++) rows[i] = load_bytes(from + i * row_bytes);
+  for (int i = 0; i < 4; i++) {
+    pairs[2 * i] = _mm256_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+    pairs[2 * i + 1] = _mm256_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; i++) {
+    const __m256i* p = pairs + 4 * i;
+    quads[4 * i + 0] = _mm256_unpacklo_epi64(p[0], p[2]);
+    quads[4 * i + 1] = _mm256_unpackhi_epi64(p[0], p[2]);
+    quads[4 * i + 2] = _mm256_unpacklo_epi64(p[1], p[3]);
+    quads[4 * i + 3] = _mm256_unpackhi_epi64(p[1], p[3]);
+  }
+  for (size_t i = 0; i < 4; i++) {
+    store(i, _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20));
+    store(i + 4, _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31));
+  }
 }
 
 }  // namespace

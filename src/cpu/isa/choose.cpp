@@ -17,21 +17,26 @@
 namespace rocmforge::cpu {
 namespace {
 
-bool has_avx2() {
 #if defined(__x86_64__)
+// Ordered: each has all that the one before has.
+enum class Level : uint8_t { baseline, avx2, avx512 };
+
+Level level_of_this_machine() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
-  constexpr uint32_t kNeeded = bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C;
-  if ((c & kNeeded) != kNeeded) return false;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return Level::baseline;
+  const auto all_of = [](uint32_t bits, uint32_t needed) { return (bits & needed) == needed; };
+  if (!all_of(c, bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C)) return Level::baseline;
   uint32_t saved = 0, unused = 0;  // the registers that the system saves when it switches threads
   __asm__("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
-  constexpr uint32_t kSseAndAvx = 6;
-  if ((saved & kSseAndAvx) != kSseAndAvx) return false;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX2) != 0;
-#else
-  return false;
-#endif
+  constexpr uint32_t kAvxState = 0x06, kAvx512State = 0xE6;
+  if (!all_of(saved, kAvxState)) return Level::baseline;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || !all_of(b, bit_AVX2)) return Level::baseline;
+  const bool has_avx512 = all_of(saved, kAvx512State) &&
+                          all_of(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
+                          all_of(c, bit_AVX512VNNI);
+  return has_avx512 ? Level::avx512 : Level::avx2;
 }
+#endif
 
 bool is_close(float got, double expected, double magnitude) {
   return std::abs(got - expected) <= 1e-5 * magnitude + 1e-30;
@@ -41,13 +46,14 @@ bool is_close(float got, double expected, double magnitude) {
 bool packed_format_works(const Kernels& kernels, const PackedFormat& format, gguf::RandomBits& random) {
   const auto dtype = static_cast<DType>(format.dtype);
   const DTypeInfo& info = dtype_info(dtype);
-  constexpr size_t kGroups = 2, kTokens = 5;
+  constexpr size_t kGroups = 2, kTokens = 15;  // tiles of every size
+  const size_t n_rows = format.n_rows;
   const size_t n = kGroups * info.block_elements;
-  const std::vector<std::byte> rows = gguf::random_blocks(dtype, kPackedRows * kGroups, random);
+  const std::vector<std::byte> rows = gguf::random_blocks(dtype, n_rows * kGroups, random);
   std::vector<std::byte> unit(rows.size());
   format.pack(unit.data(), rows.data(), kGroups);
 
-  std::vector<float> activations(kTokens * n), products(kTokens * kPackedRows);
+  std::vector<float> activations(kTokens * n), products(kTokens * n_rows);
   for (size_t i = 0; i < activations.size(); i++) {
     activations[i] = i % kQuantElements == 7 ? 127.0f : static_cast<float>(random.below(255)) - 127.0f;
   }
@@ -57,12 +63,12 @@ bool packed_format_works(const Kernels& kernels, const PackedFormat& format, ggu
   float* out[kTokens];
   for (size_t t = 0; t < kTokens; t++) {
     in[t] = blocks.data() + t * n / kQuantElements;
-    out[t] = products.data() + t * kPackedRows;
+    out[t] = products.data() + t * n_rows;
   }
   format.matmul({unit.data(), 1, kGroups}, {in, out, kTokens, 0});
 
   std::vector<float> weights(n);
-  for (size_t r = 0; r < kPackedRows; r++) {
+  for (size_t r = 0; r < n_rows; r++) {
     decode(weights, dtype, std::span(rows).subspan(r * kGroups * info.block_bytes, kGroups * info.block_bytes));
     for (size_t t = 0; t < kTokens; t++) {
       double expected = 0, magnitude = 0;
@@ -124,7 +130,9 @@ std::span<const Kernels* const> available_kernels() {
   static const std::vector<const Kernels*> tables = [] {
     std::vector<const Kernels*> found = {&scalar_kernels()};
 #if defined(__x86_64__)
-    if (has_avx2()) found.push_back(&avx2_kernels());
+    const Level level = level_of_this_machine();
+    if (level >= Level::avx2) found.push_back(&avx2_kernels());
+    if (level >= Level::avx512) found.push_back(&avx512_kernels());
 #endif
     return found;
   }();

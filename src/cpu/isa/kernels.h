@@ -1,11 +1,11 @@
 #pragma once
 // The kernels of one instruction set, as a table of functions. Everything that depends on the instruction set is behind
-// such a table; a new one (AVX-512) is one more file that fills it in.
+// such a table.
 //
 // Within one table every sum is taken in one order, whatever the number of tokens, rows or threads:
-//   quantized weights  integers inside 32 elements, then one f32 multiply-add per 32, ascending, one accumulator
-//   float weights      eight lanes (element k goes to lane k % 8), ascending, then a fixed tree
-//   attention          positions of a page ascending
+//   quantized weights  integers inside 32 elements (or 16), then f32 multiply-adds per 32, in one order, one
+//   accumulator float weights      8 or 16 lanes (element k goes to lane k % 8), ascending, then a fixed tree attention
+//   positions of a page ascending
 // So a call may be cut at any row or token and gives the same bits. Tables differ from each other in the last bits.
 //
 // This header is included by files compiled for instruction sets that the machine may lack. A function that is inline
@@ -25,9 +25,10 @@ struct QuantBlock {
   float scale;      // value = scale * q
   float sum;        // scale * (sum of all q)
   int16_t sums[2];  // of q[0 .. 15] and q[16 .. 31]
-  int8_t q[32];     // -127 .. 127
+  int32_t negative_sums[2];
+  int8_t q[32];  // -127 .. 127
 };
-static_assert(sizeof(QuantBlock) == 44);
+static_assert(sizeof(QuantBlock) == 52);
 inline constexpr size_t kQuantElements = 32;
 
 // Rows of floats of one type, n_elements each, row_bytes apart.
@@ -38,7 +39,7 @@ struct FloatRows {
   size_t n_elements;
 };
 
-// Whole units of eight interleaved rows (tensor/packed.h), back to back.
+// Whole units of interleaved rows (tensor/packed.h), back to back.
 struct PackedUnits {
   const void* data;
   size_t n_units;
@@ -56,15 +57,16 @@ struct Tokens {
 
 // out[t][first_row + r] = rows[r] . in[t]
 using FloatMatmul = void (*)(const FloatRows& rows, const Tokens<float>& tokens);
-// out[t][first_row + 8 u + lane] = row `lane` of unit u . in[t]
+// out[t][first_row + (rows of a unit) u + lane] = row `lane` of unit u . in[t]
 using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<QuantBlock>& tokens);
-// Eight rows as the file holds them into one unit of as many bytes.
+// The rows of a unit as the file holds them, into as many bytes.
 using PackUnit = void (*)(void* unit, const void* rows, size_t n_groups);
 // out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]
 using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens, const float* keep);
 
 struct PackedFormat {
-  uint32_t dtype;  // the value of a DType
+  uint32_t dtype;   // the value of a DType
+  uint32_t n_rows;  // of a unit: 8 or 16
   PackUnit pack;
   PackedMatmul matmul;
 };
@@ -98,7 +100,8 @@ struct Kernels {
 
 const Kernels& scalar_kernels();
 #if defined(__x86_64__)
-const Kernels& avx2_kernels();  // REQUIRES, to be used: AVX2, FMA and F16C
+const Kernels& avx2_kernels();    // REQUIRES, to be used: AVX2, FMA and F16C
+const Kernels& avx512_kernels();  // and AVX-512 F, BW, DQ, VL and VNNI
 #endif
 
 }  // namespace rocmforge::cpu

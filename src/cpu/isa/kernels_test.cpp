@@ -88,16 +88,17 @@ TEST_P(Products, PackingFollowsTheRule) {
   for (size_t i = 0; i < kernels().n_packed; i++) {
     const auto dtype = static_cast<DType>(kernels().packed[i].dtype);
     const PackedCut cut = *packed_cut(dtype);
+    const size_t n_rows = kernels().packed[i].n_rows;
     ASSERT_EQ(cut.block_bytes(), dtype_info(dtype).block_bytes);
     for (size_t n_groups = 1; n_groups <= 3; n_groups++) {
-      const auto rows = gguf::random_blocks(dtype, kPackedRows * n_groups, random);
+      const auto rows = gguf::random_blocks(dtype, n_rows * n_groups, random);
       std::vector<std::byte> unit(rows.size()), expected(rows.size()), back(cut.block_bytes());
       kernels().packed[i].pack(unit.data(), rows.data(), n_groups);
-      for (size_t r = 0; r < kPackedRows; r++) {
+      for (size_t r = 0; r < n_rows; r++) {
         for (size_t g = 0; g < n_groups; g++) {
           const std::byte* block = rows.data() + (r * n_groups + g) * cut.block_bytes();
-          pack_block(expected.data() + g * cut.group_bytes(), r, block, cut);
-          unpack_block(back.data(), unit.data() + g * cut.group_bytes(), r, cut);
+          pack_block(expected.data() + g * cut.group_bytes(n_rows), n_rows, r, block, cut);
+          unpack_block(back.data(), unit.data() + g * cut.group_bytes(n_rows), n_rows, r, cut);
           EXPECT_TRUE(std::equal(back.begin(), back.end(), block)) << dtype_info(dtype).name;
         }
       }
@@ -115,7 +116,7 @@ TEST_P(Products, PackedUnitsMatchDoublePrecision) {
     for (size_t n_groups = 1; n_groups <= 3; n_groups++) {
       const size_t n = n_groups * dtype_info(dtype).block_elements;
       for (size_t n_units = 1; n_units <= 2; n_units++) {
-        const size_t n_rows = n_units * kPackedRows;
+        const size_t n_rows = n_units * format.n_rows;
         const auto w = make_weight(kernels(), {dtype, n, n_rows}, random);
         ASSERT_EQ(w->weight.format, &format);
         for (size_t n_tokens = 1; n_tokens <= 9; n_tokens++) {
@@ -145,21 +146,22 @@ TEST_P(Products, PackedUnitsMatchDoublePrecision) {
 
 TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
   gguf::RandomBits random(5);
-  constexpr size_t n_groups = 3, n_units = 3, n_tokens = 11;  // every tile of tokens: 4, 4, 2, 1
+  constexpr size_t n_groups = 3, n_units = 3, n_tokens = 15;  // every tile of tokens: 8, 4, 2, 1
   for (size_t i = 0; i < kernels().n_packed; i++) {
     const PackedFormat& format = kernels().packed[i];
+    const size_t unit_rows = format.n_rows;
     const auto dtype = static_cast<DType>(format.dtype);
     const size_t n = n_groups * dtype_info(dtype).block_elements;
-    const auto w = make_weight(kernels(), {dtype, n, n_units * kPackedRows}, random);
+    const auto w = make_weight(kernels(), {dtype, n, n_units * unit_rows}, random);
     const auto inputs = random_floats(random, n_tokens * n);
     std::vector<QuantBlock> blocks(inputs.size() / kQuantElements);
     kernels().quantize(blocks.data(), inputs.data(), blocks.size());
-    TokenRows<QuantBlock> whole(blocks, n / kQuantElements, n_units * kPackedRows);
-    TokenRows<QuantBlock> cut(blocks, n / kQuantElements, n_units * kPackedRows);
+    TokenRows<QuantBlock> whole(blocks, n / kQuantElements, n_units * unit_rows);
+    TokenRows<QuantBlock> cut(blocks, n / kQuantElements, n_units * unit_rows);
     format.matmul({w->memory.data(), n_units, n_groups}, whole.tokens());
     for (size_t t = 0; t < n_tokens; t++) {
       for (size_t u = 0; u < n_units; u++) {
-        format.matmul({w->weight.row(u * kPackedRows), 1, n_groups}, cut.one(t, u * kPackedRows));
+        format.matmul({w->weight.row(u * unit_rows), 1, n_groups}, cut.one(t, u * unit_rows));
       }
     }
     EXPECT_TRUE(same_bits(whole.out_values, cut.out_values)) << dtype_info(dtype).name;
@@ -174,10 +176,11 @@ TEST_P(Products, AnyBitsAreSurvived) {
   kernels().quantize(blocks.data(), inputs.data(), blocks.size());
   for (size_t i = 0; i < kernels().n_packed; i++) {
     const PackedCut cut = *packed_cut(static_cast<DType>(kernels().packed[i].dtype));
+    const size_t n_rows = kernels().packed[i].n_rows;
     for (int round = 0; round < 50; round++) {
-      std::vector<std::byte> unit(cut.group_bytes());
+      std::vector<std::byte> unit(cut.group_bytes(n_rows));
       for (std::byte& byte : unit) byte = round == 0 ? std::byte{0xFF} : static_cast<std::byte>(random.next());
-      TokenRows<QuantBlock> rows(blocks, blocks.size(), kPackedRows);
+      TokenRows<QuantBlock> rows(blocks, blocks.size(), n_rows);
       kernels().packed[i].matmul({unit.data(), 1, 1}, rows.tokens());
     }
   }
@@ -230,8 +233,8 @@ TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
     EXPECT_FALSE(std::isnan(blocks[1].scale));
     for (size_t i = 0; i < kernels().n_packed; i++) {
       const auto dtype = static_cast<DType>(kernels().packed[i].dtype);
-      const auto w = make_weight(kernels(), {dtype, 256, kPackedRows}, random);
-      TokenRows<QuantBlock> rows(blocks, blocks.size(), kPackedRows);
+      const auto w = make_weight(kernels(), {dtype, 256, kernels().packed[i].n_rows}, random);
+      TokenRows<QuantBlock> rows(blocks, blocks.size(), kernels().packed[i].n_rows);
       kernels().packed[i].matmul({w->memory.data(), 1, w->weight.n_groups()}, rows.tokens());
       for (const float out : rows.out_values) EXPECT_TRUE(std::isnan(out)) << dtype_info(dtype).name;
     }

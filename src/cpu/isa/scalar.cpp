@@ -93,7 +93,10 @@ void quantize(QuantBlock* to, const float* from, size_t n_blocks) {
     }
     block.scale = scale;
     block.sum = scale * static_cast<float>(sums[0] + sums[1]);
-    for (int h = 0; h < 2; h++) block.sums[h] = static_cast<int16_t>(sums[h]);
+    for (int h = 0; h < 2; h++) {
+      block.sums[h] = static_cast<int16_t>(sums[h]);
+      block.negative_sums[h] = -sums[h];
+    }
   }
 }
 

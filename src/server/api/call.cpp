@@ -18,6 +18,25 @@ uint64_t scatter(uint64_t x) {
 }
 
 constexpr size_t kMaxModelNameBytes = 512;
+// A value in memory takes ten times what "1," takes in a text: their number is bounded before any is made.
+constexpr size_t kMaxJsonValues = 1u << 20;
+
+// At least as many as there are: one, and one for each comma and bracket outside of strings.
+size_t count_values(std::string_view json) {
+  size_t n = 1;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); i++) {
+    const char c = json[i];
+    if (c == '"') {
+      in_string = !in_string;
+    } else if (in_string) {
+      i += c == '\\';
+    } else {
+      n += c == ',' || c == '[' || c == '{';
+    }
+  }
+  return n;
+}
 
 }  // namespace
 
@@ -62,6 +81,10 @@ void Call::start_event_stream() const {
 
 std::optional<JsonValue> Call::read_body() const {
   const std::string body = exchange->take_body();
+  if (count_values(body) > kMaxJsonValues) {
+    refuse({.status = 400, .message = "The body holds more values than are accepted.", .code = "request_too_large"});
+    return {};
+  }
   auto parsed = parse_json(body);
   if (!parsed.ok()) {
     refuse({.status = 400, .message = "The body is not JSON: " + parsed.error().message, .code = "invalid_json"});

@@ -23,6 +23,7 @@ namespace rocmforge::server {
 struct ApiOptions {
   Access::Rules access = {};
   std::string fingerprint = "rocmforge";             // system_fingerprint: the build
+  uint32_t n_context = 0;                            // as ModelOptions: what was asked for, to tell clients
   Duration stuck_after = std::chrono::seconds(120);  // without a step while there is work: /health says so
   std::function<HttpStats()> http_stats = [] { return HttpStats{}; };
   Clock clock = system_clock();

@@ -7,6 +7,7 @@
 #include "server/api/generation_fields.h"
 #include "server/api/generation_run.h"
 #include "server/api/prompt.h"
+#include "server/api/reasoning.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
@@ -14,12 +15,16 @@ namespace {
 
 class ChatShape {
  public:
-  ChatShape(std::string id, const GenerationFields& fields, const Call& call, const ServedModel& model)
+  // `thinks_first`: the prompt ends with <think>. Without `splits`, thinking is part of the content.
+  ChatShape(std::string id, const GenerationFields& fields, const Call& call, const ServedModel& model, bool splits,
+            bool thinks_first)
       : id_(std::move(id)),
         model_name_(fields.model),
         fingerprint_(call.shared->options.fingerprint),
         created_(std::time(nullptr)),
         tokenizer_(model.tokenizer),
+        splits_(splits),
+        splitters_(fields.n, ReasoningSplitter(thinks_first)),
         is_stream_(fields.stream),
         include_usage_(fields.include_usage),
         want_logprobs_(fields.request.sampling.want_logprobs) {}
@@ -30,15 +35,15 @@ class ChatShape {
     return chunk(choice, [](JsonWriter& w) { w.key("role").value("assistant").key("content").value(""); });
   }
 
-  std::string token(uint32_t choice, const TokenEvent& event) const {
-    if (event.text.empty() && !event.logprobs) return {};
-    const auto delta = [&](JsonWriter& w) { w.key("content").value(event.text); };
-    return event.logprobs ? chunk(choice, delta, &event) : chunk(choice, delta);
+  std::string token(uint32_t choice, const TokenEvent& event) {
+    const ReasoningSplitter::Output out = split(choice, event.text);
+    if (splits_ && splitters_[choice].is_thinking()) n_reasoning_++;
+    return chunks(choice, out, event.logprobs ? &event : nullptr);
   }
 
-  std::string last(uint32_t choice, const ChoiceSoFar&, const FinishEvent& event) const {
-    std::string out;
-    if (!event.text.empty()) out = chunk(choice, [&](JsonWriter& w) { w.key("content").value(event.text); });
+  std::string last(uint32_t choice, const ChoiceSoFar&, const FinishEvent& event) {
+    std::string out = chunks(choice, split(choice, event.text));
+    if (splits_) out += chunks(choice, splitters_[choice].finish());
     return out + chunk(choice, [](JsonWriter&) {}, nullptr, openai_finish_name(event.reason));
   }
 
@@ -48,20 +53,31 @@ class ChatShape {
       JsonWriter w;
       begin(w, "chat.completion.chunk");
       w.key("choices").begin_array().end_array().key("usage");
-      write_usage(w, total);
+      write_usage(w, total, n_reasoning_);
       out = event_of(w.end_object().take());
     }
     return out.append(kDoneEvent);
   }
 
-  std::string whole(std::span<const ChoiceSoFar> choices, const RequestUsage& total) const {
+  std::string whole(std::span<const ChoiceSoFar> choices, const RequestUsage& total) {
     JsonWriter w;
     begin(w, "chat.completion");
     w.key("choices").begin_array();
     for (uint32_t i = 0; i < choices.size(); i++) {
       const ChoiceSoFar& choice = choices[i];
       w.begin_object().key("index").value(i).key("message").begin_object();
-      w.key("role").value("assistant").key("content").value(choice.text).key("refusal").null().end_object();
+      ReasoningSplitter::Output said = split(i, choice.text);
+      if (splits_) {
+        const ReasoningSplitter::Output rest = splitters_[i].finish();
+        said.reasoning += rest.reasoning;
+        said.content += rest.content;
+      }
+      w.key("role").value("assistant").key("content").value(said.content).key("refusal").null();
+      if (!said.reasoning.empty()) {
+        w.key("reasoning_content").value(said.reasoning);
+        n_reasoning_ += n_tokens_until_answer(choice);
+      }
+      w.end_object();
       w.key("logprobs");
       if (want_logprobs_) {
         w.begin_object().key("content").begin_array();
@@ -75,11 +91,41 @@ class ChatShape {
       w.key("finish_reason").value(openai_finish_name(choice.reason)).end_object();
     }
     w.end_array().key("usage");
-    write_usage(w, total);
+    write_usage(w, total, n_reasoning_);
     return w.end_object().take();
   }
 
  private:
+  ReasoningSplitter::Output split(uint32_t choice, const std::string& text) {
+    return splits_ ? splitters_[choice].push(text) : ReasoningSplitter::Output{.reasoning = {}, .content = text};
+  }
+
+  uint64_t n_tokens_until_answer(const ChoiceSoFar& choice) const {
+    constexpr std::string_view kClose = "</think>";
+    std::string text;
+    for (size_t i = 0; i < choice.tokens.size(); i++) {
+      const size_t from = text.size() - std::min(text.size(), kClose.size());
+      text += tokenizer_->token_text(choice.tokens[i]);
+      if (text.find(kClose, from) != std::string::npos) return i;
+    }
+    return choice.tokens.size();
+  }
+
+  // A chunk for each part that has text; one without any when there are logprobs to send.
+  std::string chunks(uint32_t choice, const ReasoningSplitter::Output& out,
+                     const TokenEvent* with_logprobs = nullptr) const {
+    std::string events;
+    if (!out.reasoning.empty()) {
+      events += chunk(
+          choice, [&](JsonWriter& w) { w.key("reasoning_content").value(out.reasoning); },
+          std::exchange(with_logprobs, nullptr));
+    }
+    if (!out.content.empty() || with_logprobs) {
+      events += chunk(choice, [&](JsonWriter& w) { w.key("content").value(out.content); }, with_logprobs);
+    }
+    return events;
+  }
+
   void begin(JsonWriter& w, const char* object) const {
     w.begin_object().key("id").value(id_).key("object").value(object).key("created").value(created_);
     w.key("model").value(model_name_).key("system_fingerprint").value(fingerprint_);
@@ -110,6 +156,9 @@ class ChatShape {
   std::string id_, model_name_, fingerprint_;
   int64_t created_;
   const tokenizer::Tokenizer* tokenizer_;  // the run holds the model
+  bool splits_;
+  std::vector<ReasoningSplitter> splitters_;  // per choice
+  uint64_t n_reasoning_ = 0;                  // tokens
   bool is_stream_, include_usage_, want_logprobs_;
 };
 
@@ -125,10 +174,13 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   refuse_unsupported(fields);
   GenerationFields generation = read_generation(fields, call, *model);
   read_logprobs(fields, generation.request.sampling);
+  const bool splits = fields.text("reasoning_format").value_or("auto") != "none";
   tokenizer::ChatRequest conversation = read_conversation(fields);
   if (fields.error()) return call.refuse(*fields.error());
 
-  auto prompt = encode_conversation(*model, std::move(conversation));
+  if (const auto error = check_size(text_bytes(conversation.messages), *model, "messages")) return call.refuse(*error);
+  bool thinks_first = false;
+  auto prompt = encode_conversation(*model, std::move(conversation), &thinks_first);
   if (!prompt.ok()) {
     ApiError error = ApiError::from(prompt.error());
     if (error.status == 400) error.param = "messages";
@@ -141,7 +193,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   std::vector<GenerationRequest> choices(generation.n, generation.request);
   for (uint32_t i = 0; i < generation.n; i++) choices[i].sampling.seed += i;
   const std::string id = call.shared->make_id("chatcmpl");
-  ChatShape shape(id, generation, call, *model);
+  ChatShape shape(id, generation, call, *model, splits, thinks_first);
   GenerationRun<ChatShape>::start(call, std::move(model), id, std::move(shape), std::move(choices));
 }
 

@@ -129,6 +129,7 @@ std::vector<Prompt> read_prompts(Fields& fields, const ServedModel& model, bool 
     out.push_back({std::move(*tokens), text.ok() ? std::move(*text) : ""});
   };
   const auto add_text = [&](const std::string& text) {
+    if (auto error = check_size(text.size(), model, "prompt")) return fields.refuse(std::move(*error));
     auto tokens = model.tokenizer->encode(text, {.parse_special = true, .add_bos = true});
     if (!tokens.ok()) return fields.refuse(ApiError::from(tokens.error()));
     if (tokens->empty()) return fields.refuse("prompt", "must not be empty.");

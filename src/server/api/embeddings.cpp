@@ -153,6 +153,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
 void add_input(Fields& fields, const ServedModel& model, const JsonValue& value,
                std::vector<std::vector<TokenId>>& out) {
   if (const auto* text = value.as<std::string>()) {
+    if (auto error = check_size(text->size(), model, "input")) return fields.refuse(std::move(*error));
     auto tokens = model.tokenizer->encode(*text, {.add_bos = true});
     if (!tokens.ok()) return fields.refuse(ApiError::from(tokens.error()));
     if (text->empty() || tokens->empty()) return fields.refuse("input", "must not hold an empty text.");

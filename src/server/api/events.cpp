@@ -53,12 +53,12 @@ std::string_view openai_finish_name(FinishReason reason) {
   return reason == FinishReason::length ? "length" : "stop";
 }
 
-void write_usage(JsonWriter& w, const RequestUsage& usage) {
+void write_usage(JsonWriter& w, const RequestUsage& usage, uint64_t n_reasoning) {
   w.begin_object();
   w.key("prompt_tokens").value(usage.n_prompt).key("completion_tokens").value(usage.n_generated);
   w.key("total_tokens").value(uint64_t{usage.n_prompt} + usage.n_generated);
   w.key("prompt_tokens_details").begin_object().key("cached_tokens").value(usage.n_cached).end_object();
-  w.key("completion_tokens_details").begin_object().key("reasoning_tokens").value(0).end_object();
+  w.key("completion_tokens_details").begin_object().key("reasoning_tokens").value(n_reasoning).end_object();
   w.end_object();
 }
 

@@ -21,7 +21,7 @@ std::string event_of(std::string_view json);
 std::string_view openai_finish_name(FinishReason reason);
 std::string_view finish_name(FinishReason reason);
 
-void write_usage(JsonWriter& w, const RequestUsage& usage);
+void write_usage(JsonWriter& w, const RequestUsage& usage, uint64_t n_reasoning = 0);
 
 // {"token", "logprob", "bytes", "top_logprobs"} of a chat's answer.
 void write_chat_logprob(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, TokenId token,

@@ -136,6 +136,17 @@ std::optional<std::vector<TokenId>> read_tokens(Fields& fields, std::string_view
   return tokens;
 }
 
+std::optional<ApiError> check_size(size_t n_bytes, const ServedModel& model, std::string_view param) {
+  const tokenizer::Vocabulary& vocabulary = model.tokenizer->vocabulary();
+  size_t longest = 1;
+  for (size_t i = 0; i < vocabulary.size(); i++) longest = std::max(longest, vocabulary.tokens[i].size());
+  const size_t n_least = n_bytes / longest;  // tokens
+  if (n_least <= model.n_context) return {};
+  ApiError error = ApiError::context_length(model.n_context, n_least, 1);
+  error.param = param;
+  return error;
+}
+
 std::optional<ApiError> check_context(const GenerationRequest& request, const ServedModel& model,
                                       std::string_view param) {
   const uint64_t n_prompt = request.prompt.size();

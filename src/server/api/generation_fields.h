@@ -35,6 +35,8 @@ std::optional<std::vector<TokenId>> read_tokens(Fields& fields, std::string_view
                                                 const tokenizer::Tokenizer& tokenizer);
 bool is_token_array(const JsonArray& array);
 
+// context_length_exceeded for a text that cannot fit, told by its size: one that large is not even tokenized.
+std::optional<ApiError> check_size(size_t n_bytes, const ServedModel& model, std::string_view param);
 // context_length_exceeded when prompt and answer do not fit together.
 std::optional<ApiError> check_context(const GenerationRequest& request, const ServedModel& model,
                                       std::string_view param);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/page.h"
+#include "plan/execution_plan.h"
 #include "server/api/fields.h"
 #include "server/api/routes.h"
 #include "server/api/state_names.h"
@@ -9,17 +11,22 @@
 namespace rocmforge::server {
 namespace {
 
-void write_model(JsonWriter& w, const ModelEntry& entry) {
+// Tokens of one request: what the model was made for may be more than is served.
+uint32_t served_context(const ModelEntry& entry, uint32_t n_asked) {
+  uint32_t n = n_asked != 0 ? n_asked : std::min(entry.facts->n_context_train, kDefaultContext);
+  if (entry.engine && entry.engine->n_pages != 0) n = std::min(n, entry.engine->n_pages * kPageTokens);
+  return n;
+}
+
+void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.begin_object().key("id").value(entry.name).key("object").value("model");
   w.key("created").value(entry.modified_seconds).key("owned_by").value("rocmforge");
   w.key("state").value(state_name(entry.state));
   if (entry.facts) {
     // The names that clients of other servers look for.
-    w.key("max_model_len")
-        .value(entry.facts->n_context_train)
-        .key("context_length")
-        .value(entry.facts->n_context_train);
-    w.key("meta").begin_object().key("n_ctx_train").value(entry.facts->n_context_train);
+    const uint32_t n_context = served_context(entry, n_asked);
+    w.key("max_model_len").value(n_context).key("context_length").value(n_context);
+    w.key("meta").begin_object().key("n_ctx").value(n_context).key("n_ctx_train").value(entry.facts->n_context_train);
     w.key("n_params").value(entry.facts->n_parameters).key("n_vocab").value(entry.facts->n_vocab);
     w.key("n_embd").value(entry.facts->width).key("size").value(entry.file_bytes);
     w.key("architecture").value(entry.facts->architecture).end_object();
@@ -64,7 +71,7 @@ std::string_view state_name(ModelState state) {
 void list_models(const Call& call) {
   JsonWriter w;
   w.begin_object().key("object").value("list").key("data").begin_array();
-  for (const ModelEntry& entry : call.shared->models.list()) write_model(w, entry);
+  for (const ModelEntry& entry : call.shared->models.list()) write_model(w, entry, call.shared->options.n_context);
   call.respond(200, w.end_array().end_object().take());
 }
 
@@ -73,7 +80,7 @@ void show_model(const Call& call) {
   const auto found = std::ranges::find(models, call.argument, &ModelEntry::name);
   if (found == models.end()) return call.refuse(no_such_model());
   JsonWriter w;
-  write_model(w, *found);
+  write_model(w, *found, call.shared->options.n_context);
   call.respond(200, w.take());
 }
 

@@ -49,6 +49,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model, bool is_str
   const auto* text = prompt ? prompt->as<std::string>() : nullptr;
   const auto* ids = prompt ? prompt->as<JsonArray>() : nullptr;
   if (text) {
+    if (const auto error = check_size(text->size(), *model, "prompt")) return call.refuse(*error);
     auto tokens = model->tokenizer->encode(*text, {.parse_special = true, .add_bos = true});
     if (!tokens.ok()) return call.refuse(ApiError::from(tokens.error()));
     generation.request.prompt = std::move(*tokens);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "server/api/generation_fields.h"
+#include "server/api/reasoning.h"
 
 namespace rocmforge::server {
 namespace {
@@ -115,11 +116,27 @@ ChatRequest read_conversation(Fields& fields) {
   return out;
 }
 
+size_t text_bytes(const JsonArray& messages) {
+  size_t n = 0;
+  for (const JsonValue& message : messages) {
+    const JsonValue* content = message.find("content");
+    if (!content) continue;
+    if (const auto* text = content->as<std::string>()) n += text->size();
+    const auto* parts = content->as<JsonArray>();
+    for (const JsonValue& part : parts ? *parts : JsonArray{}) {
+      const JsonValue* text = part.find("text");
+      if (text && text->as<std::string>()) n += text->as<std::string>()->size();
+    }
+  }
+  return n;
+}
+
 Result<std::string> render_conversation(const ServedModel& model, const ChatRequest& conversation) {
   return model.chat_template->render(conversation);
 }
 
-Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation) {
+Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation,
+                                                 bool* thinks_first) {
   const ControlNames names(*model.tokenizer);
   for (JsonValue& message : conversation.messages) {
     const JsonValue* role = message.find("role");
@@ -128,6 +145,7 @@ Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatR
     if (!is_ours) mark_texts(message, names);
   }
   const std::string text = TRY(model.chat_template->render(conversation));
+  *thinks_first = ends_thinking(text);
   std::vector<TokenId> tokens;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(kMark, at), text.size());

@@ -17,8 +17,13 @@ namespace rocmforge::server {
 // The `messages` and template options of a chat request; refuses in `fields` what is wrong.
 tokenizer::ChatRequest read_conversation(Fields& fields);
 
+// The size of the messages' texts.
+size_t text_bytes(const JsonArray& messages);
+
 // The prompt as text, without marks.
 Result<std::string> render_conversation(const ServedModel& model, const tokenizer::ChatRequest& conversation);
-Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, tokenizer::ChatRequest conversation);
+// Says in `thinks_first` whether the prompt leaves the model in the middle of its thinking.
+Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, tokenizer::ChatRequest conversation,
+                                                 bool* thinks_first);
 
 }  // namespace rocmforge::server

@@ -247,6 +247,7 @@ TEST_F(RoutesTest, TokenizeAndDetokenize) {
   EXPECT_EQ(text(at(special, "tokens", 0, "id")), "1");
   EXPECT_EQ(text(at(special, "tokens", 0, "piece")), "<s>");
   EXPECT_EQ(post("/tokenize", "{}").status, 400);
+  EXPECT_EQ(post("/tokenize", "{\"content\":\"" + std::string((4 << 20) + 1, 'x') + "\"}").status, 400);
   EXPECT_EQ(post("/detokenize", R"({"tokens":[-1]})").status, 400);
   EXPECT_EQ(post("/detokenize", R"({"tokens":"x"})").status, 400);
   EXPECT_EQ(text(at(post("/detokenize", R"({"tokens":[]})").json(), "content")), "");
@@ -394,6 +395,11 @@ TEST_F(RoutesTest, T10_JsonThatIsHostileIsRefused) {
     EXPECT_EQ(answer.status, 400) << body.substr(0, 40);
     EXPECT_EQ(text(at(answer.json(), "error", "type")), "invalid_request_error");
   }
+  std::string many = "[1";
+  for (int i = 0; i < (1 << 20); i++) many += ",1";
+  EXPECT_EQ(text(at(post("/detokenize", "{\"tokens\":" + many + "]}").json(), "error", "code")), "request_too_large");
+  EXPECT_NE(text(at(post("/tokenize", "{\"content\":\"" + many + "\"}").json(), "count")), "(absent)")
+      << "commas in a text";
   send("POST", "/v1/chat/completions", chat(R"("n":3,"n":1,"x":-0)"));  // the last of two equal keys counts
   EXPECT_EQ(submitted_.size(), 1u);
 }

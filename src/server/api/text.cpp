@@ -8,10 +8,12 @@
 namespace rocmforge::server {
 namespace {
 
+constexpr size_t kMaxTokenizedBytes = 4u << 20;  // a token may be one byte here and seven in the answer
+
 void answer_tokenize(const Call& call, const JsonValue& body, const ServedModel& model) {
   Fields fields(body);
-  auto text = fields.text("content");
-  if (!text) text = fields.text("prompt");  // vLLM's name for it
+  auto text = fields.text("content", kMaxTokenizedBytes);
+  if (!text) text = fields.text("prompt", kMaxTokenizedBytes);  // vLLM's name for it
   const bool add_special = fields.boolean("add_special").value_or(false);
   const bool parse_special = fields.boolean("parse_special").value_or(true);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);

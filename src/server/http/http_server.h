@@ -24,7 +24,7 @@ struct HttpOptions {
   size_t max_connections = 1024;
   size_t max_pending_body_bytes = 256u << 20;  // of all requests being read, together
   size_t max_unsent_bytes = Exchange::kMaxUnsentBytes;
-  size_t n_workers = 2;
+  size_t n_workers = 4;  // more than cores: a long job must not hold up short ones
   using Milliseconds = std::chrono::milliseconds;
   Milliseconds head_deadline = std::chrono::seconds(10);  // from a request's first byte to its last header
   Milliseconds body_idle = std::chrono::seconds(30);

@@ -1,10 +1,10 @@
-#include "gpu/rope_turns.h"
+#include "model/rope.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace rocmforge::gpu {
+namespace rocmforge {
 namespace {
 
 // The pair whose wavelength fits the original context n_turns times.
@@ -42,4 +42,4 @@ double rope_magnitude(const RopeSpec& rope) {
   return rope.attention_factor * (grows ? 1.0 + 0.1 * std::log(double{rope.factor}) : 1.0);
 }
 
-}  // namespace rocmforge::gpu
+}  // namespace rocmforge

@@ -1,0 +1,182 @@
+#pragma once
+// The vectors of AVX2 for packed_formats.h, and how a block of 32 elements of eight rows joins their sums. Only
+// avx2_packed.cpp includes it (see avx2_vector.h).
+//
+//   maddubs   u8 code x s8 activation, pairs added to s16; as many of them as fit are added before
+//   madd      widens to s32, and multiplies by the scale where that is an integer of 16 elements
+//   fmadd     one per 32 elements: accumulator += weight scale * (activation scale * integer sum)
+//
+// Signed levels stay signed: their sign moves to the activations.
+
+#include "cpu/isa/avx2_vector.h"
+#include "cpu/isa/packed_formats.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+constexpr int kMaxActivation = 127;
+
+// How many products of maddubs can be added in 16 bits: 8, 4, 2 or 1.
+constexpr int products_that_fit(int largest_code) {
+  for (int n = 8; n > 1; n /= 2) {
+    if (n * 2 * largest_code * kMaxActivation <= 32767) return n;
+  }
+  return 1;
+}
+
+struct Avx2 {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr uint32_t kRows = 8;
+  static constexpr int kTokens = 4;  // of a tile
+
+#define RF_OP [[gnu::always_inline]] static inline
+  RF_OP Int load(const char* at) { return load_bytes(at); }
+  RF_OP Float load_f16(const char* at) { return _mm256_cvtph_ps(load_16_bytes(at)); }
+  RF_OP Int load_u8(const char* at) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
+  }
+  RF_OP Int bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+  RF_OP Int words(int value) { return _mm256_set1_epi32(value); }
+  RF_OP Int right(Int x, int n) { return n == 0 ? x : _mm256_srli_epi32(x, n); }
+  RF_OP Int signed_right(Int x, int n) { return _mm256_srai_epi32(x, n); }
+  RF_OP Int left(Int x, int n) { return n == 0 ? x : _mm256_slli_epi32(x, n); }
+  RF_OP Int shifted(Int x, int n) { return n < 0 ? right(x, -n) : left(x, n); }
+  RF_OP Int subtract(Int a, Int b) { return _mm256_sub_epi32(a, b); }
+  RF_OP Int table(const int8_t (&levels)[16]) { return _mm256_broadcastsi128_si256(load_16_bytes(levels)); }
+  RF_OP Int look_up(Int levels, Int codes) { return _mm256_shuffle_epi8(levels, codes); }
+  RF_OP Int from_signed(Int levels) { return levels; }
+  RF_OP void store(float* to, Float x) { _mm256_storeu_ps(to, x); }
+  RF_OP Float zero() { return _mm256_setzero_ps(); }
+  RF_OP Float to_float(Int x) { return _mm256_cvtepi32_ps(x); }
+  RF_OP Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  RF_OP Float negative(Float x) { return _mm256_sub_ps(_mm256_setzero_ps(), x); }
+  // The low halves of eight words.
+  RF_OP Float f16_of_low(Int words) {
+    const Int low = _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF));
+    return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+  }
+  // 2^(e - 128): its bits are (e - 1) << 23, or a subnormal's for e = 0 and 1.
+  RF_OP Float half_of_e8m0(Int e) {
+    const Int normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const Int small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const Int is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, is_small));
+  }
+  // The fifth bits of Q5_0 and Q5_1, bit k of a word for element k: adds 0x10 where it is set.
+  RF_OP void add_fifth_bits(Int (&codes)[8], Int bits) {
+    for (int v = 0; v < 8; v++) {
+      const Int byte = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8,
+                                        8, 8, 8, 12, 12, 12, 12);
+      const Int spread = _mm256_shuffle_epi8(bits, _mm256_add_epi8(bytes(v / 2), byte));
+      const Int bit = words(v % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
+      const Int is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+      codes[v] = _mm256_or_si256(codes[v], _mm256_and_si256(is_set, bytes(0x10)));
+    }
+  }
+
+  // Sixteen-bit sums of codes[first .. first + n) times the activations they meet.
+  RF_OP Int multiply_codes(const Int (&codes)[8], const QuantBlock& a, int first, int n) {
+    Int sum = _mm256_maddubs_epi16(codes[first], repeat_word(a.q + 4 * first));
+    for (int v = first + 1; v < first + n; v++) {
+      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes[v], repeat_word(a.q + 4 * v)));
+    }
+    return sum;
+  }
+  RF_OP Float scaled_activation(Int integer_sum, const QuantBlock& a) {
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(integer_sum), _mm256_set1_ps(a.scale));
+  }
+#undef RF_OP
+
+  // scale * (code - offset)
+  template <int kLargest, int kOffset>
+  struct CentredTerms {
+    Float scale;
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      constexpr int kFit = products_that_fit(kLargest);
+      const Int ones = _mm256_set1_epi16(1);
+      Int integers = _mm256_madd_epi16(multiply_codes(codes, a, 0, kFit), ones);
+      for (int v = kFit; v < 8; v += kFit) {
+        integers = _mm256_add_epi32(integers, _mm256_madd_epi16(multiply_codes(codes, a, v, kFit), ones));
+      }
+      if constexpr (kOffset != 0) {
+        const Int offset = _mm256_madd_epi16(repeat_word(a.sums), _mm256_set1_epi16(kOffset));
+        integers = _mm256_sub_epi32(integers, offset);
+      }
+      return _mm256_fmadd_ps(scale, scaled_activation(integers, a), sum);
+    }
+  };
+
+  // scale * code + minimum
+  template <int kLargest>
+  struct MinimumTerms {
+    Float scale, minimum;
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      sum = CentredTerms<kLargest, 0>{scale}.add_to(sum, codes, a);
+      return _mm256_fmadd_ps(minimum, _mm256_set1_ps(a.sum), sum);
+    }
+  };
+
+  // scale * level, levels -127 .. 127 (or -128: its magnitude still fits)
+  struct SignedTerms {
+    Float scale;
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      Int integers = _mm256_setzero_si256();
+      for (int v = 0; v < 8; v++) {
+        const Int activations = _mm256_sign_epi8(repeat_word(a.q + 4 * v), codes[v]);
+        const Int products = _mm256_maddubs_epi16(_mm256_abs_epi8(codes[v]), activations);
+        integers = _mm256_add_epi32(integers, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+      }
+      return _mm256_fmadd_ps(scale, scaled_activation(integers, a), sum);
+    }
+  };
+
+  // Two halves of 16 elements with integer scales: unit * scales[half] * (code - offset)
+  template <int kLargest, int kOffset>
+  struct HalvesTerms {
+    Float unit;
+    Int scales[2];
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      constexpr int kFit = products_that_fit(kLargest) < 4 ? products_that_fit(kLargest) : 4;
+      Int integers = _mm256_setzero_si256();
+      for (int h = 0; h < 2; h++) {
+        const Int both = _mm256_blend_epi16(scales[h], _mm256_slli_epi32(scales[h], 16), 0xAA);
+        for (int v = 4 * h; v < 4 * h + 4; v += kFit) {
+          integers = _mm256_add_epi32(integers, _mm256_madd_epi16(multiply_codes(codes, a, v, kFit), both));
+        }
+      }
+      if constexpr (kOffset != 0) {
+        const Int offset = _mm256_madd_epi16(pair(scales), repeat_word(a.sums));
+        integers = _mm256_sub_epi32(integers, _mm256_mullo_epi32(offset, _mm256_set1_epi32(kOffset)));
+      }
+      return _mm256_fmadd_ps(unit, scaled_activation(integers, a), sum);
+    }
+    // The halves' numbers side by side, 16 bits each: as a.sums has them.
+    [[gnu::always_inline]] static Int pair(const Int (&halves)[2]) {
+      return _mm256_blend_epi16(halves[0], _mm256_slli_epi32(halves[1], 16), 0xAA);
+    }
+  };
+
+  // unit * scales[half] * code - minimum_unit * minima[half]
+  template <int kLargest>
+  struct HalvesMinimumTerms {
+    Float unit;
+    Int scales[2];
+    Float minimum_unit;
+    Int minima[2];
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      using Halves = HalvesTerms<kLargest, 0>;
+      sum = Halves{unit, {scales[0], scales[1]}}.add_to(sum, codes, a);
+      const Int integers = _mm256_madd_epi16(Halves::pair(minima), repeat_word(a.sums));
+      return _mm256_fnmadd_ps(minimum_unit, scaled_activation(integers, a), sum);
+    }
+  };
+};
+
+}  // namespace
+}  // namespace rocmforge::cpu

@@ -1,0 +1,182 @@
+// Floats in AVX-512, and the table: what is not here is as in AVX2. Element k of a dot product belongs to lane k % 16,
+// lanes ascend together, a fixed tree folds them; what is left at the end of a row is filled up with zeros.
+
+#include "cpu/isa/avx512.h"
+
+#include <immintrin.h>
+
+namespace rocmforge::cpu {
+namespace {
+
+// All ones for the first n lanes, or for all of them.
+[[gnu::always_inline]] inline __mmask16 first_lanes(size_t n) {
+  return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1u << n) - 1);
+}
+
+// ---- Loading sixteen elements of a type; those that the mask leaves out are zeros and not read ----
+
+struct F32 {
+  static constexpr size_t kBytes = 4;
+  [[gnu::always_inline]] static __m512 load(const char* at) { return _mm512_loadu_ps(at); }
+  [[gnu::always_inline]] static __m512 load(const char* at, __mmask16 lanes) {
+    return _mm512_maskz_loadu_ps(lanes, at);
+  }
+};
+
+struct F16 {
+  static constexpr size_t kBytes = 2;
+  [[gnu::always_inline]] static __m512 load(const char* at) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  }
+  [[gnu::always_inline]] static __m512 load(const char* at, __mmask16 lanes) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, at));
+  }
+};
+
+struct Bf16 {
+  static constexpr size_t kBytes = 2;
+  [[gnu::always_inline]] static __m512 widened(__m256i halves) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+  }
+  [[gnu::always_inline]] static __m512 load(const char* at) {
+    return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  }
+  [[gnu::always_inline]] static __m512 load(const char* at, __mmask16 lanes) {
+    return widened(_mm256_maskz_loadu_epi16(lanes, at));
+  }
+};
+
+[[gnu::always_inline]] inline const char* row_of(const FloatRows& rows, size_t r) {
+  return static_cast<const char*>(rows.data) + r * rows.row_bytes;
+}
+
+// ---- Products ----
+
+// Four sums at once: lanes l and l + 8, then l and l + 4, then l and l + 2, then l and l + 1, as for one.
+[[gnu::always_inline]] inline __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
+  const auto eight = [](__m512 x) { return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); };
+  const auto fours = [](__m256 x, __m256 y) {  // x's in the low half, y's in the high one
+    return _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+  };
+  const __m256 ab = fours(eight(a), eight(b)), cd = fours(eight(c), eight(d));
+  const __m256 low = _mm256_shuffle_ps(ab, cd, 0x44), high = _mm256_shuffle_ps(ab, cd, 0xEE);
+  const __m256 two = _mm256_add_ps(low, high);  // a0 a1 c0 c1 | b0 b1 d0 d1
+  const __m128 ac = _mm256_castps256_ps128(two), bd = _mm256_extractf128_ps(two, 1);
+  const __m128 even = _mm_shuffle_ps(ac, bd, 0x88), odd = _mm_shuffle_ps(ac, bd, 0xDD);
+  const __m128 acbd = _mm_add_ps(even, odd);
+  return _mm_shuffle_ps(acbd, acbd, 0xD8);
+}
+
+// Rows r .. r + n_rows - 1, of which the last may be given again and again; n_stored of the products are kept.
+template <class Type, int n_tokens>
+[[gnu::always_inline]] inline void multiply_tile(const char* const (&weights)[4], size_t n_elements, size_t n_stored,
+                                                 const Tokens<float>& tokens, size_t t, size_t r) {
+  __m512 sums[n_tokens][4];
+  const float* in[n_tokens];
+  for (int j = 0; j < n_tokens; j++) {
+    in[j] = tokens.in[t + j];
+    for (int i = 0; i < 4; i++) sums[j][i] = _mm512_setzero_ps();
+  }
+  size_t k = 0;
+  for (; k + 16 <= n_elements; k += 16) {
+    __m512 row[4];
+    for (int i = 0; i < 4; i++) row[i] = Type::load(weights[i] + k * Type::kBytes);
+    for (int j = 0; j < n_tokens; j++) {
+      const __m512 input = _mm512_loadu_ps(in[j] + k);
+      for (int i = 0; i < 4; i++) sums[j][i] = _mm512_fmadd_ps(row[i], input, sums[j][i]);
+    }
+  }
+  if (k < n_elements) {
+    const __mmask16 lanes = first_lanes(n_elements - k);
+    for (int i = 0; i < 4; i++) {
+      const __m512 row = Type::load(weights[i] + k * Type::kBytes, lanes);
+      for (int j = 0; j < n_tokens; j++) {
+        sums[j][i] = _mm512_fmadd_ps(row, _mm512_maskz_loadu_ps(lanes, in[j] + k), sums[j][i]);
+      }
+    }
+  }
+  const auto stored = static_cast<__mmask8>((1u << n_stored) - 1);
+  for (int j = 0; j < n_tokens; j++) {
+    _mm_mask_storeu_ps(tokens.out[t + j] + tokens.first_row + r, stored,
+                       sums_of(sums[j][0], sums[j][1], sums[j][2], sums[j][3]));
+  }
+}
+
+template <class Type>
+void matmul(const FloatRows& rows, const Tokens<float>& tokens) {
+  for (size_t r = 0; r < rows.n_rows; r += 4) {
+    const size_t n_stored = rows.n_rows - r < 4 ? rows.n_rows - r : 4;
+    const char* weights[4];
+    for (size_t i = 0; i < 4; i++) weights[i] = row_of(rows, r + (i < n_stored ? i : n_stored - 1));
+    const auto multiply = [&]<int n>(size_t t) {
+      multiply_tile<Type, n>(weights, rows.n_elements, n_stored, tokens, t, r);
+    };
+    size_t t = 0;
+    for (; t + 6 <= tokens.n; t += 6) multiply.template operator()<6>(t);
+    if (t + 4 <= tokens.n) multiply.template operator()<4>(t), t += 4;
+    if (t + 2 <= tokens.n) multiply.template operator()<2>(t), t += 2;
+    if (t < tokens.n) multiply.template operator()<1>(t);
+  }
+}
+
+// n_vectors x 16 elements of n_tokens outputs.
+template <class Type, int n_tokens, int n_vectors>
+[[gnu::always_inline]] inline void weighted_sum_tile(const FloatRows& rows, const Tokens<float>& tokens, size_t t,
+                                                     size_t i, const float* keep) {
+  __m512 sums[n_tokens][n_vectors];
+  __mmask16 lanes[n_vectors];
+  for (int v = 0; v < n_vectors; v++) lanes[v] = first_lanes(rows.n_elements - i - 16 * v);
+  for (int j = 0; j < n_tokens; j++) {
+    for (int v = 0; v < n_vectors; v++) {
+      const float* out = tokens.out[t + j] + tokens.first_row + i + 16 * v;
+      sums[j][v] = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes[v], out), _mm512_set1_ps(keep[t + j]));
+    }
+  }
+  for (size_t r = 0; r < rows.n_rows; r++) {
+    const char* at = row_of(rows, r) + i * Type::kBytes;
+    for (int v = 0; v < n_vectors; v++) {
+      const __m512 row = Type::load(at + 16 * v * Type::kBytes, lanes[v]);
+      for (int j = 0; j < n_tokens; j++) {
+        sums[j][v] = _mm512_fmadd_ps(_mm512_set1_ps(tokens.in[t + j][r]), row, sums[j][v]);
+      }
+    }
+  }
+  for (int j = 0; j < n_tokens; j++) {
+    for (int v = 0; v < n_vectors; v++) {
+      _mm512_mask_storeu_ps(tokens.out[t + j] + tokens.first_row + i + 16 * v, lanes[v], sums[j][v]);
+    }
+  }
+}
+
+template <class Type>
+void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep) {
+  const auto add = [&]<int n>(size_t t) {
+    size_t i = 0;
+    for (; i + 48 < rows.n_elements; i += 64) weighted_sum_tile<Type, n, 4>(rows, tokens, t, i, keep);
+    for (; i < rows.n_elements; i += 16) weighted_sum_tile<Type, n, 1>(rows, tokens, t, i, keep);
+  };
+  size_t t = 0;
+  for (; t + 4 <= tokens.n; t += 4) add.template operator()<4>(t);
+  for (; t < tokens.n; t++) add.template operator()<1>(t);
+}
+
+Kernels make_kernels() {
+  Kernels kernels = avx2_kernels();
+  kernels.name = "avx512";
+  kernels.matmul_f32 = matmul<F32>;
+  kernels.matmul_f16 = matmul<F16>;
+  kernels.matmul_bf16 = matmul<Bf16>;
+  kernels.packed = avx512_packed_formats;
+  kernels.weighted_sum_f32 = weighted_sum<F32>;
+  kernels.weighted_sum_f16 = weighted_sum<F16>;
+  return kernels;
+}
+
+}  // namespace
+
+const Kernels& avx512_kernels() {
+  static const Kernels kernels = make_kernels();
+  return kernels;
+}
+
+}  // namespace rocmforge::cpu

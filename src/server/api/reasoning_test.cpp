@@ -1,0 +1,84 @@
+#include "server/api/reasoning.h"
+
+#include "server/api/scripted_model.h"
+
+namespace rocmforge::server {
+namespace {
+
+using testing::at;
+using testing::text;
+
+// The parts of a text that arrives in pieces of n bytes.
+ReasoningSplitter::Output split(std::string_view whole, size_t n, bool has_begun = false) {
+  ReasoningSplitter splitter(has_begun);
+  ReasoningSplitter::Output all;
+  const auto add = [&](const ReasoningSplitter::Output& out) {
+    all.reasoning += out.reasoning;
+    all.content += out.content;
+  };
+  for (size_t i = 0; i < whole.size(); i += n) add(splitter.push(whole.substr(i, n)));
+  add(splitter.finish());
+  return all;
+}
+
+TEST(Reasoning, IsToldFromTheAnswerWhereverThePiecesAreCut) {
+  struct Case {
+    const char *whole, *reasoning, *content;
+    bool has_begun = false;
+  };
+  const Case cases[] = {
+      {"<think>why</think>answer", "why", "answer"},
+      {"\n<think>\nwhy\n</think>\n\nanswer ", "\nwhy\n", "answer "},
+      {"plain", "", "plain"},
+      {" <thin", "", " <thin"},
+      {"a <think>b</think>", "", "a <think>b</think>"},
+      {"<think>never ends </thin", "never ends </thin", ""},
+      {"<think></think>x", "", "x"},
+      {"<think>a</thi</think>b", "a</thi", "b"},
+      {"why</think>answer", "why", "answer", true},
+      {"", "", ""},
+  };
+  for (const Case& c : cases) {
+    for (size_t n = 1; n <= 20; n++) {
+      const auto out = split(c.whole, n, c.has_begun);
+      EXPECT_EQ(out.reasoning, c.reasoning) << c.whole << n;
+      EXPECT_EQ(out.content, c.content) << c.whole << n;
+    }
+  }
+  EXPECT_TRUE(ends_thinking("<assistant><think>\n"));
+  EXPECT_FALSE(ends_thinking("<think>\n\n</think>\n\n"));
+  EXPECT_FALSE(ends_thinking(""));
+}
+
+class ReasoningTest : public testing::ScriptedApi {};
+
+TEST_F(ReasoningTest, B23_ReasoningHasItsOwnField) {
+  const auto exchange = send("POST", "/v1/chat/completions", chat());
+  send_tokens(0, {"<think>", "why", "</think>", "\n\nanswer"});
+  send_finish(0);
+  const JsonValue json = answer_of(exchange).json();
+  EXPECT_EQ(text(at(json, "choices", 0, "message", "reasoning_content")), "why");
+  EXPECT_EQ(text(at(json, "choices", 0, "message", "content")), "answer");
+}
+
+TEST_F(ReasoningTest, B23_ReasoningStreamsInItsOwnField) {
+  const auto exchange =
+      send("POST", "/v1/chat/completions", chat(R"("stream":true,"stream_options":{"include_usage":true})"));
+  send_tokens(0, {"<think>", "why", "</think>", "\n\nanswer"});
+  send_finish(0);
+  const auto events = answer_of(exchange).events();
+  ASSERT_EQ(events.size(), 6u);
+  EXPECT_EQ(text(at(*parse_json(events[1]), "choices", 0, "delta")), R"({"reasoning_content":"why"})");
+  EXPECT_EQ(text(at(*parse_json(events[2]), "choices", 0, "delta")), R"({"content":"answer"})");
+  EXPECT_EQ(text(at(*parse_json(events[4]), "usage", "completion_tokens_details", "reasoning_tokens")), "2");
+}
+
+TEST_F(ReasoningTest, B23_ReasoningStaysInTheContentWhenAskedFor) {
+  const auto exchange = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"none")"));
+  send_tokens(0, {"<think>", "why", "</think>"});
+  send_finish(0);
+  EXPECT_EQ(text(at(answer_of(exchange).json(), "choices", 0, "message", "content")), "<think>why</think>");
+}
+
+}  // namespace
+}  // namespace rocmforge::server

@@ -1,0 +1,173 @@
+// Whole models on a device that the program chooses: the GPU (an emulated one) where it can be used, else the CPU; and
+// many of them, one after the other.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+
+#include "base/log.h"
+#include "engine/model.h"
+#include "engine/session.h"
+#include "gpu/backend.h"
+#include "gpu/emu/device.h"
+#include "kv/page.h"
+#include "support/loaded_model.h"
+#include "support/support.h"
+#include "support/tiny_model.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::some_tokens;
+using testing::TempDir;
+using testing::TinyModel;
+
+Result<std::unique_ptr<Backend>> open_emulated() {
+  return TRY(GpuBackend::open(gpu::emu::api(), 0));
+}
+
+class GpuModel : public ::testing::Test {
+ protected:
+  void SetUp() override { TinyModel{.n_layers = 6}.write(path_); }
+  void TearDown() override { gpu::emu::controls().memory_bytes = memory_bytes_; }
+
+  static bool is_on_cpu(const Model& model) { return model.backend().name().starts_with("cpu"); }
+  std::unique_ptr<Model> open(const ModelOptions& options) const {
+    auto model = Model::open(path_, options);
+    EXPECT_TRUE(model.ok()) << model.error().message;
+    return std::move(model).value();
+  }
+
+  const TempDir dir_;
+  const std::string path_ = dir_.file("m.gguf");
+  const uint64_t memory_bytes_ = gpu::emu::controls().memory_bytes;
+  std::vector<std::string> said_;
+  const LogCapture capture_{[this](LogLevel, std::string_view text) { said_.emplace_back(text); }};
+};
+
+TEST_F(GpuModel, AutoIsTheGpuWhereThereIsOne) {
+  EXPECT_FALSE(is_on_cpu(*open({.open_gpu = open_emulated})));
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(GpuModel, AutoIsTheCpuWhereThereIsNone) {
+  EXPECT_TRUE(is_on_cpu(*open({.open_gpu = [] { return std::unique_ptr<Backend>(); }})));
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(GpuModel, AGpuThatDoesNotOpenLeavesTheModelToTheCpu) {
+  const auto broken = [] { return Error{ErrorCode::device_unavailable, "gpu: device 0: it is broken"}; };
+  EXPECT_TRUE(is_on_cpu(*open({.open_gpu = broken})));
+  ASSERT_EQ(said_.size(), 1u);
+  EXPECT_NE(said_[0].find("it is broken"), std::string::npos) << said_[0];
+  const auto model = Model::open(path_, {.device = "gpu", .open_gpu = broken});
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().code, ErrorCode::device_unavailable);
+}
+
+TEST_F(GpuModel, AskedForByNameADeviceThatIsNotThereIsAnError) {
+  for (const char* device : {"gpu:99", "tpu"}) {
+    const auto model = Model::open(path_, {.device = device});
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().code, ErrorCode::device_unavailable);
+    EXPECT_NE(model.error().message.find(device), std::string::npos) << model.error().message;
+  }
+}
+
+TEST_F(GpuModel, WhatAGpuCannotHoldTheCpuRunsUnlessABudgetIsGiven) {
+  uint64_t all = 0, weights = 0;
+  {
+    const auto model = open({.open_gpu = open_emulated});
+    const ExecutionPlan& plan = model->plan();
+    const MemoryBill bill =
+        plan.memory_bill(plan.pass_memory(plan.n_context(), 1, pages_for_tokens(plan.n_context()), KvType::f16));
+    all = bill.total(), weights = bill.weight_bytes;
+  }
+  constexpr uint64_t kMargin = 256 << 20;
+  for (const uint64_t n_bytes : {all - weights / 2, uint64_t{1}}) {  // some of it, nothing of it
+    said_.clear();
+    gpu::emu::controls().memory_bytes = kMargin + n_bytes;
+    EXPECT_TRUE(is_on_cpu(*open({.open_gpu = open_emulated})));
+    EXPECT_EQ(said_.size(), 1u);
+  }
+  said_.clear();
+  const auto streamed = open({.vram_bytes = all - weights / 2, .open_gpu = open_emulated});
+  EXPECT_FALSE(is_on_cpu(*streamed));
+  EXPECT_FALSE(streamed->plan().streamed_stages().empty());
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(GpuModel, WhatAGpuDoesNotComputeTheCpuRuns) {
+  TinyModel{.head_size = 4}.write(path_);
+  EXPECT_TRUE(is_on_cpu(*open({.open_gpu = open_emulated})));
+  ASSERT_EQ(said_.size(), 1u);
+  EXPECT_NE(said_[0].find("heads of 4 elements"), std::string::npos) << said_[0];
+  const auto model = Model::open(path_, {.device = "gpu", .open_gpu = open_emulated});
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().code, ErrorCode::unsupported);
+}
+
+TEST_F(GpuModel, AFileThatIsWrongIsWrongOnBothAndNotTheGpusFault) {
+  const auto model = Model::open(dir_.write("bad.gguf", "not a model"), {.open_gpu = open_emulated});
+  EXPECT_FALSE(model.ok());
+  EXPECT_TRUE(said_.empty());
+}
+
+// The driver starts beside the reading of the header: here it does not come up before the first byte was read.
+TEST_F(GpuModel, TheHeaderIsReadWhileTheDeviceOpens) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool was_read = false;
+  const FileCalls calls{.pread =
+                            [&](int fd, void* to, size_t n_bytes, off_t offset) {
+                              const std::lock_guard lock(mutex);
+                              was_read = true;
+                              changed.notify_all();
+                              return ::pread(fd, to, n_bytes, offset);
+                            },
+                        .is_cached = {}};
+  const auto wait_and_open = [&]() -> Result<std::unique_ptr<Backend>> {
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return was_read; }));
+    return open_emulated();
+  };
+  EXPECT_FALSE(is_on_cpu(*open({.device = "gpu", .calls = &calls, .open_gpu = wait_and_open})));
+}
+
+size_t n_open_files() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// Opened, asked (with passes that are recorded) and closed: files, device memory and pinned memory are as before.
+TEST_F(GpuModel, FiftySwapsLeaveNothingBehind) {
+  TinyModel{.n_layers = 1}.write(path_);
+  const auto tokens = some_tokens(4, 96);
+  const auto use = [&](const Model& model) {
+    Session session = Session::create(model.plan(), {.n_context = 32}).value();
+    for (const TokenId& token : tokens) ASSERT_TRUE(session.advance(std::span(&token, 1)).ok());
+    EXPECT_GT(model.backend().pinned_bytes(), 0u);
+  };
+  use(*open({.n_context = 32, .open_gpu = open_emulated}));
+  auto& controls = gpu::emu::controls();
+  const size_t n_files = n_open_files();
+  const int64_t held = controls.held_bytes;
+  const uint64_t n_graphs = controls.n_graph_launches;
+  for (int i = 0; i < 50; i++) {
+    {
+      const auto model = open({.n_threads = 2, .n_context = 32, .open_gpu = open_emulated});
+      use(*model);
+      model->plan().weights().clear();
+      use(*model);
+    }
+    EXPECT_EQ(controls.held_bytes, held);
+    EXPECT_EQ(n_open_files(), n_files);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(controls.n_graph_launches, n_graphs);
+}
+
+}  // namespace
+}  // namespace rocmforge

@@ -25,7 +25,7 @@ build: deps
 test: deps deps-test
 	cmake --preset release -DRF_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
-	ctest --test-dir build/release --output-on-failure -j $(JOBS)
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) -LE '^ci$$'
 
 test-fast: deps deps-test
 	cmake --preset release -DRF_TESTS=ON

@@ -102,6 +102,13 @@ gpu_modules() {
   tools/amd_registers.py
 }
 
+# Every family, geometry and wave size on the emulated GPUs, of which `make test` runs some.
+gpu_families() {
+  cmake --preset release -DRF_TESTS=ON >/dev/null
+  cmake --build --preset release -j "$jobs" --target gpu_logits_test
+  ctest --test-dir build/release --output-on-failure -j "$jobs" -L '^ci$'
+}
+
 web() {
   cmake --preset release >/dev/null
   cmake --build --preset release -j "$jobs" --target rocmforge
@@ -118,6 +125,7 @@ serving() {
 }
 
 stage "GPU modules" 420 gpu_modules
+stage "families on emulated GPUs" 300 gpu_families
 stage "serving" 180 serving
 stage "web page and OpenAI client" 120 web
 stage "tests under address and undefined sanitizers" 900 address_and_undefined

@@ -86,7 +86,8 @@ TEST(SampleCandidates, GivesWhatTheWholeRowGivesOrNothing) {
     rough.log_sum_exp += static_cast<float>(uniform(rng, -1e-4, 1e-4));
     for (int j = 0; j < 4; j++) {
       const double unit = j == 0 ? 0 : j == 1 ? std::nextafter(1.0, 0.0) : uniform(rng, 0, 1);
-      const TokenId expected = *sample(logits, options, history, unit);
+      const TokenId expected = *sample_whole_row(logits, options, history, unit);
+      ASSERT_EQ(sample(logits, options, history, unit)->value, expected.value);
       for (const RowCandidates& given : {row, rough}) {
         const auto got = *sample_candidates(given, options, history, n_vocab, unit);
         n_answers += got.has_value();

@@ -155,6 +155,16 @@ double random_unit(uint64_t seed, uint64_t step) {
 Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& options, std::span<const TokenId> history,
                        double unit) {
   CHECK(!logits.empty() && logits.size() <= INT32_MAX);
+  RowCandidates row;
+  select_candidates(row, logits);
+  const auto found = sample_candidates(row, options, history, static_cast<uint32_t>(logits.size()), unit);
+  if (found.ok() && *found) return **found;
+  return sample_whole_row(logits, options, history, unit);  // which also says what is not finite
+}
+
+Result<TokenId> sample_whole_row(std::span<const float> logits, const SamplingOptions& options,
+                                 std::span<const TokenId> history, double unit) {
+  CHECK(!logits.empty() && logits.size() <= INT32_MAX);
   for (size_t i = 0; i < logits.size(); i++) {
     if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
   }

@@ -58,6 +58,10 @@ double random_unit(uint64_t seed, uint64_t step);
 Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& options, std::span<const TokenId> history,
                        double unit);
 
+// The definition of sample(), without its short cut: it looks at the candidates first, which is ten times faster.
+Result<TokenId> sample_whole_row(std::span<const float> logits, const SamplingOptions& options,
+                                 std::span<const TokenId> history, double unit);
+
 // The same answer from a row's candidates, or nothing when only the whole row can tell: sample() then.
 // REQUIRES: as sample(); n_vocab is the length of the row
 Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,

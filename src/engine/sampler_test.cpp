@@ -32,7 +32,7 @@ std::map<int, double> frequencies(const std::vector<float>& logits, const Sampli
                                   const std::vector<TokenId>& history = {}) {
   std::map<int, double> counts;
   for (int i = 0; i < n; i++)
-    counts[sample(logits, options, history, random_unit(7, static_cast<uint64_t>(i)))->value] += 1.0 / n;
+    counts[sample_whole_row(logits, options, history, random_unit(7, static_cast<uint64_t>(i)))->value] += 1.0 / n;
   return counts;
 }
 

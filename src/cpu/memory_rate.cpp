@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "cpu/memory.h"
 
 namespace rocmforge::cpu {
 namespace {
@@ -32,7 +34,10 @@ double best_rate(Work&& work) {
 
 double measure_read_rate(size_t n_threads) {
   ThreadPool pool(n_threads);
-  std::vector<uint64_t> buffer(kBufferBytes / sizeof(uint64_t));
+  // Huge pages, as weights have them.
+  auto memory = Memory::allocate(kBufferBytes, available_memory(), "a buffer to measure with");
+  if (!memory.ok()) return 0;
+  const std::span<uint64_t> buffer(reinterpret_cast<uint64_t*>(memory->data()), kBufferBytes / sizeof(uint64_t));
   uint64_t seed = 1;
   for (uint64_t& word : buffer) word = seed = seed * 6364136223846793005u + 1442695040888963407u;
   const size_t n_parts = pool.n_threads();

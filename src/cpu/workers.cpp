@@ -44,7 +44,7 @@ void Workers::work(size_t worker) {
     seen = n_posted_;
     n_inside_++;
     if (is_open_) take_tasks(worker);
-    n_inside_--;
+    if (--n_inside_ == 0) n_inside_.notify_one();
   }
 }
 
@@ -62,13 +62,8 @@ void Workers::run_tasks(size_t n_tasks, Call call, void* task) {
   n_posted_.notify_all();
   take_tasks(0);
   is_open_ = false;
-  for (int i = 0; n_inside_ != 0; i++) {
-    if (i < kSpins) {
-      pause();
-    } else {
-      std::this_thread::yield();
-    }
-  }
+  for (int i = 0; i < kSpins && n_inside_ != 0; i++) pause();
+  for (uint32_t n = n_inside_; n != 0; n = n_inside_) n_inside_.wait(n);
 }
 
 }  // namespace rocmforge::cpu

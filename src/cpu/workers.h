@@ -1,6 +1,7 @@
 #pragma once
-// The threads of a backend: like base/thread_pool.h, but a worker that has just worked waits a moment on its feet
-// before it sleeps, because the steps of a pass follow each other within microseconds.
+// The threads of a backend: like base/thread_pool.h, but whoever waits does so for a moment on its feet before it
+// sleeps, because the steps of a pass follow each other within microseconds. For no longer: a thread that waits for one
+// without a core must leave its own core to it.
 //
 // Threads: run() may be called from one thread at a time; the calling thread works too.
 
@@ -46,7 +47,7 @@ class Workers {
   std::atomic<uint32_t> n_posted_ = 0;  // jobs so far: what sleepers wait on
   std::atomic<bool> is_open_ = false;
   std::atomic<bool> stop_ = false;
-  alignas(64) std::atomic<size_t> n_inside_ = 0;
+  alignas(64) std::atomic<uint32_t> n_inside_ = 0;
   alignas(64) std::atomic<size_t> next_task_ = 0;
   // The job: written while closed and nobody is inside.
   size_t n_tasks_ = 0;

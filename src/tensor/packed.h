@@ -38,18 +38,21 @@ struct PackedCut {
   struct Run {
     size_t first = 0;  // word of the block
     size_t n = 0;
+    size_t beside = 0;  // the first of as many words that alternate with these; 0: none do
   };
   size_t head_bytes = 0;
   size_t n_words = 0;
   size_t tail_bytes = 0;
-  Run runs[8] = {};  // the words as they are packed; none: as in the block
+  Run runs[5] = {};  // the words as they are packed; none: as in the block
 
   // Where word w is packed.
   constexpr size_t position(size_t w) const {
     size_t at = 0;
     for (const Run& run : runs) {
-      if (w >= run.first && w < run.first + run.n) return at + w - run.first;
-      at += run.n;
+      const size_t step = run.beside != 0 ? 2 : 1;
+      if (w >= run.first && w < run.first + run.n) return at + step * (w - run.first);
+      if (run.beside != 0 && w >= run.beside && w < run.beside + run.n) return at + 2 * (w - run.beside) + 1;
+      at += step * run.n;
     }
     return w;
   }
@@ -79,14 +82,13 @@ constexpr std::optional<PackedCut> packed_cut(DType dtype) {
     case DType::q2_k:
       return PackedCut{0, 21, 0, {{20, 1}, {0, 20}}};  // units, scales, qs
     case DType::q3_k:
-      return PackedCut{0, 27, 2, {{24, 3}, {8, 8}, {0, 8}, {16, 8}}};  // scales, qs, hmask, qs
+      return PackedCut{0, 27, 2, {{24, 3}, {0, 8, 8}, {16, 8}}};  // scales; hmask with qs, qs
     case DType::q4_k:
       return PackedCut{0, 36, 0};
     case DType::q5_k:
-      return PackedCut{0, 44, 0};
+      return PackedCut{0, 44, 0, {{0, 4}, {4, 8, 12}, {20, 24}}};  // scales; qh with qs, qs
     case DType::q6_k:
-      // scales, then of each half: ql, qh, ql
-      return PackedCut{0, 52, 2, {{48, 4}, {0, 8}, {32, 8}, {8, 8}, {16, 8}, {40, 8}, {24, 8}}};
+      return PackedCut{0, 52, 2, {{48, 4}, {0, 8, 32}, {8, 8}, {16, 8, 40}, {24, 8}}};  // scales; ql with qh, ql; again
     case DType::iq4_xs:
       return PackedCut{0, 34, 0};
     case DType::f32:

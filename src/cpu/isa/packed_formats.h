@@ -249,9 +249,9 @@ struct Q5K : KScaled<V, DType::q5_k> {
   using KScaled<V, DType::q5_k>::KScaled;
   template <int s>
   [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) codes[v] = masked<V>(V::shifted(this->word(4 + v), 4 - s), 0x10);
     for (int v = 0; v < 8; v++) {
-      codes[v] = codes[v] | masked<V>(V::right(this->word(12 + s / 2 * 8 + v), s % 2 * 4), 0xF);
+      const auto low = masked<V>(V::right(this->word(12 + s / 2 * 8 + v), s % 2 * 4), 0xF);
+      codes[v] = low | masked<V>(V::shifted(this->word(4 + v), 4 - s), 0x10);
     }
   }
   template <int s>
@@ -309,8 +309,10 @@ struct Q3K : Cut<V, DType::q3_k> {
   }
   template <int s>
   [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) codes[v] = masked<V>(V::right(this->word(8 + s / 4 * 8 + v), s % 4 * 2), 3);
-    for (int v = 0; v < 8; v++) codes[v] = codes[v] | masked<V>(V::shifted(this->word(v), 2 - s), 4);
+    for (int v = 0; v < 8; v++) {
+      const auto low = masked<V>(V::right(this->word(8 + s / 4 * 8 + v), s % 4 * 2), 3);
+      codes[v] = low | masked<V>(V::shifted(this->word(v), 2 - s), 4);
+    }
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -334,10 +336,8 @@ struct Q6K : Cut<V, DType::q6_k> {
   [[gnu::always_inline]] void codes(Codes<V>& codes) const {
     constexpr int half = s / 4, k = s % 4;
     for (int v = 0; v < 8; v++) {
-      codes[v] = masked<V>(V::right(this->word(16 * half + 8 * (k % 2) + v), k / 2 * 4), 0xF);
-    }
-    for (int v = 0; v < 8; v++) {
-      codes[v] = codes[v] | masked<V>(V::shifted(this->word(32 + 8 * half + v), 4 - 2 * k), 0x30);
+      const auto low = masked<V>(V::right(this->word(16 * half + 8 * (k % 2) + v), k / 2 * 4), 0xF);
+      codes[v] = low | masked<V>(V::shifted(this->word(32 + 8 * half + v), 4 - 2 * k), 0x30);
     }
   }
   template <int s>

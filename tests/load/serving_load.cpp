@@ -233,7 +233,8 @@ void test_drain(const Program& program, bool is_long) {
 
 void test_soak(const Program& program, bool is_long) {
   const auto length = is_long ? std::chrono::seconds(600) : std::chrono::seconds(15);
-  const ServerProcess server(program, {"--parallel", "16"});
+  // Few pages, so that all of them have been touched when measuring begins.
+  const ServerProcess server(program, {"--parallel", "16", "--kv-tokens", "8192"});
   const auto work = [&](Clock::time_point end, uint32_t salt) {
     in_parallel(8, [&](size_t thread) {
       std::mt19937 rng(static_cast<uint32_t>(thread) + salt);

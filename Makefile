@@ -8,7 +8,7 @@ MODEL := models/story-q4_k_m.gguf
 
 DEPS := g++ cmake ninja-build ccache python3 libboost1.81-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libedit-dev prometheus-cpp-dev
 DEPS_TEST := libgtest-dev libgmock-dev librapidcheck-dev python3-jinja2
-DEPS_CI := curl clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev
+DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev
 
 # A browser; node and npm where there is none yet, whoever packaged it.
 DEPS_WEB := chromium $(shell command -v npm >/dev/null || echo nodejs npm)

@@ -1,4 +1,5 @@
 #pragma once
+// What a model's state is called in answers.
 
 #include <string_view>
 

@@ -18,12 +18,12 @@
 namespace rocmforge {
 
 struct EngineOptions {
-  uint32_t n_kv_tokens = 0;  // positions of all sequences together; 0: nine tenths of the memory left beside weights
-                             // and workspaces, no more than max_running sequences can use
-  uint64_t max_bytes = 0;          // of weights, workspaces and those positions together; 0: what the plan may take
-  uint32_t max_running = 64;       // sequences in one step
-  uint32_t max_step_tokens = 512;  // rows of one step
-  uint32_t max_queued = 512;       // requests that wait
+  uint32_t n_kv_tokens = 0;   // positions of all sequences together; 0: nine tenths of the memory left beside weights
+                              // and workspaces, no more than max_running sequences can use
+  uint64_t max_bytes = 0;     // of weights, workspaces and those positions together; 0: what the plan may take
+  uint32_t max_running = 64;  // sequences in one step
+  uint32_t max_step_tokens = 512;        // rows of one step; fewer where they take long
+  uint32_t max_queued = 512;             // requests that wait
   uint64_t max_queued_tokens = 1 << 20;  // of their prompts; a single one may be longer
   KvType kv_type = KvType::f16;
   Clock clock = system_clock();

@@ -1,5 +1,7 @@
 #include "engine/engine_core.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace rocmforge {
@@ -8,15 +10,17 @@ namespace {
 // A device that fails so many steps in a row will not come back.
 constexpr uint32_t kMaxDeviceFailures = 3;
 
+// Chunks of prompts are as long as takes about this long: others wait for their next token meanwhile, and a cancel for
+// the end of the step.
+constexpr double kStepSeconds = 0.2;
+constexpr uint32_t kMinChunk = 16, kFirstChunk = 64;  // the first, before anything was measured
+
 }  // namespace
 
 EngineCore::EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock)
-    : plan_(plan),
-      kv_type_(kv_type),
-      options_(options),
-      clock_(std::move(clock)),
-      scheduler_(options),
-      outputs_(plan) {}
+    : plan_(plan), kv_type_(kv_type), options_(options), clock_(std::move(clock)), scheduler_(options), outputs_(plan) {
+  scheduler_.set_step_tokens(std::min(options.max_running + kFirstChunk, options.max_step_tokens));
+}
 
 void EngineCore::accept(std::unique_ptr<LiveRequest> request) {
   CHECK(!is_dead_);
@@ -76,6 +80,7 @@ void EngineCore::step() {
   for (const RequestId id : ended) end(id, now);
   totals_.n_steps++;
   totals_.step_seconds += seconds(clock_() - begin);
+  if (!failure_) adapt_to(seconds(now - begin), layout.batch.n_rows());
   if (failure_ && failure_->code == ErrorCode::device_failed) {
     recover();
   } else {
@@ -143,6 +148,16 @@ void EngineCore::end(RequestId id, TimePoint now) {
   requests_.erase(at);
   (request->reason() == FinishReason::error ? totals_.n_failed : totals_.n_finished)++;
   request->finish(now);
+}
+
+// A step that waited for weights looks slow, a faster one shows that it was not the rows.
+void EngineCore::adapt_to(double step_seconds, uint32_t n_rows) {
+  if (n_rows < kMinChunk) return;
+  const double measured = step_seconds / n_rows;
+  row_seconds_ = row_seconds_ && measured > *row_seconds_ ? 0.8 * *row_seconds_ + 0.2 * measured : measured;
+  const double n = std::min<double>(kStepSeconds / std::max(*row_seconds_, 1e-9), options_.max_step_tokens);
+  const uint32_t least = std::min(options_.max_running + kMinChunk, options_.max_step_tokens);
+  scheduler_.set_step_tokens(std::max(static_cast<uint32_t>(n), least));
 }
 
 // Nothing that was on the device is trusted, and nobody holds pages any more: all who ran were in the step. A driver

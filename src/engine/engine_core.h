@@ -59,6 +59,7 @@ class EngineCore {
   RunResult advance(const SequenceRun& run, uint32_t first_output, TimePoint now);
   void end(RequestId id, TimePoint now);
   void recover();
+  void adapt_to(double step_seconds, uint32_t n_rows);
 
   const ExecutionPlan& plan_;
   KvType kv_type_;
@@ -69,8 +70,9 @@ class EngineCore {
   std::map<RequestId, std::unique_ptr<LiveRequest>> requests_;
   CoreStats totals_;
   bool is_reserved_ = false;
-  std::optional<Error> failure_;    // of the whole step
-  uint32_t n_device_failures_ = 0;  // steps in a row
+  std::optional<Error> failure_;       // of the whole step
+  uint32_t n_device_failures_ = 0;     // steps in a row
+  std::optional<double> row_seconds_;  // what a row of a prompt takes
   bool is_dead_ = false;
 };
 

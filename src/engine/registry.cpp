@@ -257,8 +257,8 @@ void ModelRegistry::State::clean_up() {
   {
     const std::lock_guard lock(mutex);
     threads.swap(finished);
-    const auto end = std::stable_partition(retired.begin(), retired.end(),
-                                           [](const Retired& entry) { return is_busy(entry.model); });
+    const auto end =
+        std::partition(retired.begin(), retired.end(), [](const Retired& entry) { return is_busy(entry.model); });
     std::move(end, retired.end(), std::back_inserter(unused));
     retired.erase(end, retired.end());
     for (const Retired& entry : unused) ending_bytes += entry.n_bytes;

@@ -32,7 +32,8 @@ struct Scheduler::Sequence {
   std::optional<PageId> parent_of(uint32_t i) const { return i > 0 ? std::optional(pages[i - 1]) : std::nullopt; }
 };
 
-Scheduler::Scheduler(const SchedulerOptions& options) : options_(options), pool_(options.n_pages), tree_(pool_) {
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_(options), pool_(options.n_pages), tree_(pool_), step_tokens_(options.max_step_tokens) {
   CHECK(options.n_pages > 0 && options.max_running > 0);
   CHECK(options.max_running <= options.max_step_tokens && options.max_running <= options.max_step_outputs);
 }
@@ -92,7 +93,7 @@ const StepPlan& Scheduler::schedule() {
   const uint64_t n_preemptions = totals_.n_preemptions;
   secure_pages();
   const auto n_running = static_cast<uint32_t>(running_.size());
-  uint32_t rows_left = options_.max_step_tokens - n_running;
+  uint32_t rows_left = step_tokens_ - n_running;
   uint32_t outputs_left = options_.max_step_outputs - n_running;
   for (const auto& sequence : running_) add_run(*sequence, rows_left, outputs_left);
   // Whoever was preempted would be the first to come back, for the same pages.
@@ -257,6 +258,11 @@ void Scheduler::share_full_pages(Sequence& sequence) {
 void Scheduler::give_up_pages(Sequence& sequence, bool keep) {
   for (; !sequence.pages.empty(); sequence.pages.pop_back()) tree_.release(sequence.pages.back(), keep);
   sequence.n_computed = sequence.n_in_tree = sequence.n_ready = 0;
+}
+
+void Scheduler::set_step_tokens(uint32_t n) {
+  CHECK(options_.max_running <= n && n <= options_.max_step_tokens);
+  step_tokens_ = n;
 }
 
 void Scheduler::forget_prefixes() {

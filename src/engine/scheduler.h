@@ -102,6 +102,8 @@ class Scheduler {
   const StepPlan& schedule();
   // Closes the step. REQUIRES: one result per run of the plan
   void commit(std::span<const RunResult> results);
+  // Rows of the steps to come. REQUIRES: max_running <= n <= what the scheduler was made with
+  void set_step_tokens(uint32_t n);
   // Frees what is cached. REQUIRES: no step is open
   void forget_prefixes();
 
@@ -131,6 +133,7 @@ class Scheduler {
   PrefixTree tree_;
   Sequences waiting_, running_;
   StepPlan plan_;
+  uint32_t step_tokens_;
   bool is_open_ = false;  // between schedule and commit
   SchedulerStats totals_;
 };

@@ -86,6 +86,10 @@ class World {
       arrive();
     } else if (chance(cancel_percent_)) {
       cancel();
+    } else if (chance(3)) {
+      const uint64_t n_more = options_.max_step_tokens - options_.max_running;
+      step_tokens_ = options_.max_running + static_cast<uint32_t>(below(n_more + 1));
+      scheduler_.set_step_tokens(step_tokens_);
     } else if (is_open_) {
       close_step();
     } else if (scheduler_.has_work()) {
@@ -138,7 +142,7 @@ class World {
     plan_ = scheduler_.schedule();
     is_open_ = true;
     n_steps_++;
-    check_plan();
+    check_plan(step_tokens_);
     check_order();
     ends_.clear();
     for (const SequenceRun& run : plan_.runs) {
@@ -146,7 +150,7 @@ class World {
     }
   }
 
-  void check_plan() {
+  void check_plan(uint32_t max_tokens) {
     uint32_t n_tokens = 0, n_outputs = 0;
     std::vector<uint32_t> n_listed(options_.n_pages, 0);
     for (const SequenceRun& run : plan_.runs) {
@@ -186,7 +190,7 @@ class World {
       }
     }
     if (n_tokens != plan_.n_tokens || n_outputs != plan_.n_outputs) return fail("wrong sums");
-    if (n_tokens > options_.max_step_tokens || n_outputs > options_.max_step_outputs) return fail("over the budget");
+    if (n_tokens > max_tokens || n_outputs > options_.max_step_outputs) return fail("over the budget");
     if (plan_.runs.size() != scheduler_.stats().n_running || plan_.runs.size() > options_.max_running) {
       return fail("not every running sequence advances");
     }
@@ -300,6 +304,7 @@ class World {
   std::map<RequestId, uint32_t> ends_;  // of the last step's runs
   std::vector<std::array<uint64_t, kPageTokens>> contents_;
   StepPlan plan_;
+  uint32_t step_tokens_ = options_.max_step_tokens;
   bool is_open_ = false;
   uint64_t last_id_ = 0, n_steps_ = 0;
   std::string error_;

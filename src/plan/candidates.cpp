@@ -12,23 +12,27 @@
 namespace rocmforge {
 namespace {
 
-constexpr size_t kBlock = 32;
+constexpr size_t kMaxBlock = 32;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-bool is_before(const Candidate& a, const Candidate& b) {
-  if (std::isnan(a.logit) || std::isnan(b.logit)) {
-    return std::isnan(a.logit) == std::isnan(b.logit) ? a.id < b.id : std::isnan(b.logit);
-  }
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+// A number for each logit of a row: the larger one comes first. Equal logits are told apart by their ids, and a NaN is
+// below every number. Integers are compared without a branch, which makes the sort several times faster.
+uint64_t rank_of(float logit, uint32_t id) {
+  const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);  // -0 becomes 0
+  const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
+  return uint64_t{std::isnan(logit) ? 0 : ascending} << 32 | static_cast<uint32_t>(~id);
+}
+uint32_t id_of(uint64_t rank) {
+  return ~static_cast<uint32_t>(rank);
 }
 
-// The largest of each kBlock logits; NaNs do not count.
-std::vector<float> block_maxima(std::span<const float> row) {
+// The largest of each n logits; NaNs do not count.
+std::vector<float> block_maxima(std::span<const float> row, size_t n) {
   std::vector<float> maxima;
-  maxima.reserve(row.size() / kBlock + 1);
-  for (size_t first = 0; first < row.size(); first += kBlock) {
+  maxima.reserve(row.size() / n + 1);
+  for (size_t first = 0; first < row.size(); first += n) {
     float largest[4] = {kLowest, kLowest, kLowest, kLowest};  // four chains instead of one
-    const auto block = row.subspan(first, std::min(kBlock, row.size() - first));
+    const auto block = row.subspan(first, std::min(n, row.size() - first));
     for (size_t i = 0; i < block.size(); i++) largest[i % 4] = block[i] > largest[i % 4] ? block[i] : largest[i % 4];
     maxima.push_back(*std::max_element(largest, largest + 4));
   }
@@ -72,7 +76,9 @@ float log_sum_exp_of(std::span<const float> row, float largest) {
 
 void select_candidates(RowCandidates& out, std::span<const float> row) {
   CHECK(!row.empty() && row.size() <= UINT32_MAX);
-  std::vector<float> maxima = block_maxima(row);
+  // Some blocks for each candidate, so that few logits are left to be sorted.
+  const size_t n_block = std::clamp<size_t>(row.size() / (4 * kCandidates), 4, kMaxBlock);
+  std::vector<float> maxima = block_maxima(row, n_block);
   const float largest = *std::max_element(maxima.begin(), maxima.end());
   // As many blocks as there are candidates reach this, so no candidate is below it.
   float least = kLowest;
@@ -82,20 +88,20 @@ void select_candidates(RowCandidates& out, std::span<const float> row) {
     std::nth_element(maxima.begin(), last, maxima.end(), std::greater<>());
     least = *last;
   }
-  std::vector<Candidate> found;
+  std::vector<uint64_t> found;
   for (size_t b = 0; b < by_block.size(); b++) {
     if (by_block[b] < least) continue;
-    const size_t end = std::min(row.size(), (b + 1) * kBlock);
-    for (size_t i = b * kBlock; i < end; i++) {
-      if (!(row[i] < least)) found.push_back({static_cast<uint32_t>(i), row[i]});
+    const size_t end = std::min(row.size(), (b + 1) * n_block);
+    for (size_t i = b * n_block; i < end; i++) {
+      if (!(row[i] < least)) found.push_back(rank_of(row[i], static_cast<uint32_t>(i)));
     }
   }
   const size_t n = std::min<size_t>(row.size(), kCandidates);
   const auto end = found.begin() + static_cast<ptrdiff_t>(n);
-  if (n < found.size()) std::nth_element(found.begin(), end - 1, found.end(), is_before);
-  std::sort(found.begin(), end, is_before);
-  std::copy(found.begin(), end, out.top);
-  std::fill(out.top + n, out.top + kCandidates, found[n - 1]);
+  if (n < found.size()) std::nth_element(found.begin(), end - 1, found.end(), std::greater<>());
+  std::sort(found.begin(), end, std::greater<>());
+  for (size_t i = 0; i < n; i++) out.top[i] = {id_of(found[i]), row[id_of(found[i])]};
+  std::fill(out.top + n, out.top + kCandidates, out.top[n - 1]);
   out.log_sum_exp = log_sum_exp_of(row, largest);
 }
 

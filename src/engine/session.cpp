@@ -13,6 +13,7 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
     return Error{ErrorCode::invalid_argument, fmt::format("session: a context of {} tokens, the plan allows {}",
                                                           options.n_context, plan.n_context())};
   }
+  if (options.max_rows == 0) options.max_rows = plan.backend().rows_of_a_pass();
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
   options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
   Session session(plan, options);

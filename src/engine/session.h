@@ -17,7 +17,7 @@ namespace rocmforge {
 
 struct SessionOptions {
   uint32_t n_context = 0;    // positions; 0: what the plan allows
-  uint32_t max_rows = 256;   // tokens per pass of a long prompt
+  uint32_t max_rows = 0;     // tokens per pass of a long prompt; 0: what suits the backend
   uint32_t max_outputs = 1;  // rows of logits per pass: evaluate_all takes that many tokens at a time
   KvType kv_type = KvType::f16;
   uint32_t prefetch_window = 3;

@@ -117,7 +117,7 @@ Result<gpu::BatchView> GpuBackend::begin_pass(const Batch& batch) {
 
 Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
   const gpu::BatchView view = TRY(begin_pass(batch));
-  const Runner runner(*this, view, batch_.longest(), weights);
+  const Runner runner(*this, view, {batch_.longest(), batch_.fewest_rows(), batch_.most_rows()}, weights);
   TRY(runner.run(steps));
   TRY(runner.finish());
   return placement_.mark_read(stream_);
@@ -128,7 +128,7 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   if (batch.n_rows() > gpu::Recordings::kMaxRows) return Backend::run_settled(stages, batch, weights);
   const gpu::BatchView view = TRY(begin_pass(batch));
   // Launched for the longest sequence there can be: what is recorded must serve all.
-  const Runner runner(*this, view, max_positions_, weights);
+  const Runner runner(*this, view, {max_positions_}, weights);
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
   if (entry.was_run && !entry.refused && entry.graph.handle() == nullptr) {
     auto graph = record(stages, runner);

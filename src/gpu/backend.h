@@ -35,6 +35,7 @@ class GpuBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   Placement& placement() override { return placement_; }
+  uint32_t rows_of_a_pass() const override { return 512; }
   const gpu::Device& device() const { return *device_; }
 
   Result<void> check_steps(std::span<const Step> steps, const WeightStore& weights) const override;

@@ -26,31 +26,43 @@ Result<BatchView> BatchUpload::put(const Batch& batch, const Stream& stream) {
     return Error{ErrorCode::limit_exceeded, fmt::format("gpu: a batch of {} rows and {} pages, reserved for {} and {}",
                                                         n, n_pages, max_rows_, max_pages_)};
   }
-  // both counts, tokens, positions, first pages, output rows, pages
-  std::vector<uint32_t> words(kHeaderWords + 3 * size_t{n} + n_outputs + n_pages);
+  // both counts, tokens, positions, first pages, first rows, numbers of rows, output rows, pages
+  std::vector<uint32_t> words(kHeaderWords + 5 * size_t{n} + n_outputs + n_pages);
   words[0] = n;
   words[1] = n_outputs;
   uint32_t* tokens = words.data() + kHeaderWords;
   uint32_t* positions = tokens + n;
   uint32_t* first_page = positions + n;
-  uint32_t* output_rows = first_page + n;
+  uint32_t* first_row = first_page + n;
+  uint32_t* n_together = first_row + n;
+  uint32_t* output_rows = n_together + n;
   uint32_t* pages = output_rows + n_outputs;
-  longest_ = 0;
+  longest_ = most_rows_ = 0;
+  fewest_rows_ = n;
   uint32_t listed = 0;
   for (const BatchSequence& s : batch.sequences) {
     for (uint32_t i = 0; i < s.n_rows; i++) {
       tokens[s.first_row + i] = static_cast<uint32_t>(batch.tokens[s.first_row + i].value);
       positions[s.first_row + i] = s.first_position + i;
       first_page[s.first_row + i] = listed;
+      first_row[s.first_row + i] = s.first_row;
+      n_together[s.first_row + i] = s.n_rows;
     }
     for (const PageId page : s.pages) pages[listed++] = page.value;
     longest_ = std::max(longest_, s.first_position + s.n_rows);
+    fewest_rows_ = std::min(fewest_rows_, s.n_rows);
+    most_rows_ = std::max(most_rows_, s.n_rows);
   }
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows);
 
   const auto* on_device = reinterpret_cast<const uint32_t*>(to_) + kHeaderWords;
-  view_ = {on_device, on_device + n, on_device + 2 * size_t{n}, on_device + 3 * size_t{n} + n_outputs,
-           on_device + 3 * size_t{n}};
+  view_ = {.tokens = on_device,
+           .positions = on_device + n,
+           .first_page = on_device + 2 * size_t{n},
+           .pages = on_device + 5 * size_t{n} + n_outputs,
+           .output_rows = on_device + 5 * size_t{n},
+           .first_row = on_device + 3 * size_t{n},
+           .n_together = on_device + 4 * size_t{n}};
   if (words == last_) return view_;
   last_.clear();  // unknown until the copy is on its way
   now_ ^= 1;

@@ -15,7 +15,7 @@ class BatchUpload {
  public:
   static constexpr size_t kHeaderWords = 2;
   static uint64_t n_bytes(uint32_t max_rows, uint32_t max_pages) {
-    return (kHeaderWords + uint64_t{4} * max_rows + max_pages) * sizeof(uint32_t);
+    return (kHeaderWords + uint64_t{6} * max_rows + max_pages) * sizeof(uint32_t);
   }
 
   // `to`: n_bytes() of device memory, for at most max_rows rows and max_pages listed pages.
@@ -23,7 +23,10 @@ class BatchUpload {
 
   // limit_exceeded: more rows or pages than there is room for.
   Result<BatchView> put(const Batch& batch, const Stream& stream);
-  uint32_t longest() const { return longest_; }  // positions of the longest sequence in the last batch
+  // Of the last batch: positions of its longest sequence, and the fewest and the most rows that one has in it.
+  uint32_t longest() const { return longest_; }
+  uint32_t fewest_rows() const { return fewest_rows_; }
+  uint32_t most_rows() const { return most_rows_; }
 
  private:
   std::byte* to_ = nullptr;
@@ -36,7 +39,7 @@ class BatchUpload {
   int now_ = 0;
   std::vector<uint32_t> last_;  // what lies on the device
   BatchView view_{};
-  uint32_t longest_ = 0;
+  uint32_t longest_ = 0, fewest_rows_ = 0, most_rows_ = 0;
 };
 
 }  // namespace rocmforge::gpu

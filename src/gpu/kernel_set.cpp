@@ -40,6 +40,8 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(attend, attend_f32_64);
     RF_PLACE(attend, attend_f32_128);
     RF_PLACE(attend, attend_f32_256);
+    RF_PLACE(attend_tiles, attend_tiles_64);
+    RF_PLACE(attend_tiles, attend_tiles_128);
 #undef RF_PLACE
   }
   RF_UNREACHABLE("a kernel outside its enum");

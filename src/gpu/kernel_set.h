@@ -34,8 +34,10 @@ enum class FixedKernel : uint8_t {
   attend_f32_64,
   attend_f32_128,
   attend_f32_256,
+  attend_tiles_64,
+  attend_tiles_128,
 };
-inline constexpr size_t kNumFixedKernels = static_cast<size_t>(FixedKernel::attend_f32_256) + 1;
+inline constexpr size_t kNumFixedKernels = static_cast<size_t>(FixedKernel::attend_tiles_128) + 1;
 
 // One for every format, except that those without kernels of their own have no matvec_8 and no matmul.
 enum class FormatKernel : uint8_t {

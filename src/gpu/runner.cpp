@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/attend_tiles.h"
 #include "gpu/kernels/elementwise.h"
 #include "gpu/kernels/embed.h"
 #include "gpu/kernels/matmul.h"
@@ -273,27 +274,35 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   const uint32_t n = n_rows(step.q);
   uint32_t n_chunks = 1;
   if (n <= gpu::kMaxChunkedRows) {
-    n_chunks = std::clamp((longest_ + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
+    n_chunks =
+        std::clamp((extent_.longest + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
   }
   const bool in_parts = n_chunks > 1;
   const float* sinks = TRY(vector_of(step.sinks, 0));
   std::byte* memory = self_.memory_.data();
-  const gpu::AttendArgs args{
-      .out = slot(step.out).data,
-      .q = slot(step.q).data,
-      .cache = memory + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes,
-      .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
-      .sinks = sinks,
-      .batch = batch_,
-      .n_heads = step.n_heads,
-      .n_kv_heads = step.n_kv_heads,
-      .head_size = step.head_size,
-      .window = step.window,
-      .scale = step.scale,
-      .softcap = step.softcap};
+  gpu::AttendArgs args{.out = slot(step.out).data,
+                       .q = slot(step.q).data,
+                       .cache = memory + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes,
+                       .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
+                       .sinks = sinks,
+                       .batch = batch_,
+                       .n_heads = step.n_heads,
+                       .n_kv_heads = step.n_kv_heads,
+                       .head_size = step.head_size,
+                       .window = step.window,
+                       .scale = step.scale,
+                       .softcap = step.softcap};
   CHECK(!in_parts || uint64_t{n} * gpu::kMaxChunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
                          self_.layout_.attention_parts_bytes);
   const bool f16 = self_.kv_type_ == KvType::f16;
+  if (f16 && n > gpu::kMaxChunkedRows && extent_.most_rows >= gpu::kMinTiledRows &&
+      gpu::has_attend_tiles(step.head_size)) {
+    TRY(launch(step.head_size <= 64 ? FixedKernel::attend_tiles_64 : FixedKernel::attend_tiles_128,
+               gpu::attend_tiles_grid(n, step.n_heads, self_.device_->wave()), gpu::kAttendTilesThreads,
+               gpu::AttendTilesArgs{args, n}));
+    if (extent_.fewest_rows >= gpu::kMinTiledRows) return {};
+    args.min_tiled_rows = gpu::kMinTiledRows;
+  }
   const FixedKernel kernel = step.head_size <= 64    ? f16 ? FixedKernel::attend_f16_64 : FixedKernel::attend_f32_64
                              : step.head_size <= 128 ? f16 ? FixedKernel::attend_f16_128 : FixedKernel::attend_f32_128
                              : f16                   ? FixedKernel::attend_f16_256

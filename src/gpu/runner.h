@@ -10,9 +10,13 @@ namespace rocmforge {
 
 class GpuBackend::Runner {
  public:
-  // `longest`: positions that no sequence of the batch exceeds.
-  Runner(GpuBackend& backend, const gpu::BatchView& batch, uint32_t longest, const WeightStore& weights)
-      : self_(backend), batch_(batch), longest_(longest), weights_(weights) {}
+  // What is known of a batch's sequences. Rows are not known of a pass that is recorded for others, too.
+  struct Extent {
+    uint32_t longest;  // positions that none exceeds
+    uint32_t fewest_rows = 0, most_rows = 0;
+  };
+  Runner(GpuBackend& backend, const gpu::BatchView& batch, const Extent& extent, const WeightStore& weights)
+      : self_(backend), batch_(batch), extent_(extent), weights_(weights) {}
 
   // unsupported: a step that the kernels do not compute.
   Result<void> run(std::span<const Step> steps) const;
@@ -86,7 +90,7 @@ class GpuBackend::Runner {
 
   GpuBackend& self_;
   gpu::BatchView batch_;
-  uint32_t longest_;
+  Extent extent_;
   const WeightStore& weights_;
   // A sum that waits for the norm that usually follows: one kernel does both.
   mutable std::optional<Add> waiting_;

@@ -38,6 +38,9 @@ class Backend {
 
   // unsupported, naming what is missing: this backend does not compute one of the steps.
   virtual Result<void> check_steps(std::span<const Step>, const WeightStore&) const { return {}; }
+  // Tokens of a long prompt that are worth taking in one pass: more pay for memory and time to the first token, and
+  // hardly in rate.
+  virtual uint32_t rows_of_a_pass() const { return 256; }
   // Memory of the host that a device works with by itself, held now.
   virtual uint64_t pinned_bytes() const { return 0; }
 

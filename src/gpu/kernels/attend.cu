@@ -93,6 +93,7 @@ RF_DEVICE void attend_chunk(const AttendArgs& args) {
   };
   RF_SHARED(Shared, shared);
   const uint32_t row = block_x(), head = block_y(), chunk = block_z();
+  if (args.min_tiled_rows != 0 && args.batch.n_together[row] >= args.min_tiled_rows) return;
   const RowChunks chunks(args, row);
   if (chunk >= chunks.n) return;
   const uint32_t first = chunks.first + chunk * chunks.chunk;

@@ -35,7 +35,8 @@ struct AttendArgs {
   uint32_t head_size;
   uint32_t window;  // positions a row looks back, itself included; 0: all
   float scale;
-  float softcap;  // 0: none
+  float softcap;                // 0: none
+  uint32_t min_tiled_rows = 0;  // not 0: sequences with so many rows were done by attend_tiles
 };
 
 // Rows are cut into chunks of this many positions, or, when there would be more than kMaxChunks, of more.

@@ -11,6 +11,8 @@ struct BatchView {
   const uint32_t* first_page;   // by row: where its sequence's pages begin in `pages`
   const uint32_t* pages;        // of all sequences
   const uint32_t* output_rows;  // by output
+  const uint32_t* first_row;    // by row: where its sequence's rows begin in the batch
+  const uint32_t* n_together;   // by row: how many they are
 };
 
 }  // namespace rocmforge::gpu

@@ -1,0 +1,209 @@
+// Attention of a tile of rows, page by page of the cache.
+//
+// A block takes as many rows as its waves have sixteens, and one query head. For each page of 64 positions: keys into
+// shared memory, scores = queries x keys by fragments, a step of the running softmax by the lanes of each row, values
+// into shared memory (turned, so that positions run along k), sums = kept share of the sums + weights x values.
+//
+// Rows of a tile may belong to several sequences; each sequence's are done in turn, the others' masked.
+
+#include "gpu/runtime.h"
+
+#include "gpu/fragment/fragment.h"
+#include "gpu/kernels/attend_tiles.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+constexpr uint32_t kTileWaves = kAttendTilesThreads / kWave;
+constexpr float kNoScore = -3.402823466e38f;  // finite: differences stay numbers
+
+template <uint32_t kHead>
+struct AttendTile {
+  static constexpr uint32_t kKeyStride = kHead + 8, kPositionStride = kPagePositions + 8;
+  static constexpr uint32_t kKeys = kPagePositions * kKeyStride, kValues = kHead * kPositionStride,
+                            kQueries = 16 * kTileWaves * kKeyStride;
+  alignas(16) uint16_t cached[kKeys > kValues ? kKeys : kValues];  // also the queries, at first
+  alignas(16) uint16_t weights[kTileWaves][16][kPositionStride];
+  float scores[kTileWaves][16][kPagePositions + 1];
+  float keep[kTileWaves][16];
+  static_assert(kQueries <= kKeys);
+};
+
+RF_DEVICE void put_eight(void* to, const Word4& halves) {
+  *static_cast<Word4*>(to) = halves;
+}
+
+// A row of the softmax, as the lanes that share it know it.
+struct RunningRow {
+  uint32_t position;
+  bool is_mine;  // of the sequence whose turn it is
+  float largest, total;
+};
+
+template <uint32_t kHead>
+RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_args, uint32_t begin, uint32_t end) {
+  using F = Fragment<F16>;
+  using T = AttendTile<kHead>;
+  const AttendArgs& args = tile_args.attend;
+  constexpr uint32_t kRowLanes = kWave / 16, kRowColumns = kPagePositions / kRowLanes;
+  constexpr uint32_t kChunks = kHead / 8;  // of eight elements, in a row
+  const uint32_t first_row = block_x() * kTileWaves * 16, head = block_y();
+  const uint32_t width = args.n_kv_heads * args.head_size;
+  const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
+
+  // Queries, scaled. Rows of others are zeros.
+  for (uint32_t i = thread_index(); i < 16 * kTileWaves * kHead; i += kAttendTilesThreads) {
+    const uint32_t row = first_row + i / kHead, d = i % kHead;
+    const bool there = row >= begin && row < end && d < args.head_size;
+    const float q = there ? args.q[(static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d] : 0.0f;
+    tile.cached[i / kHead * T::kKeyStride + d] = narrow(q * args.scale).bits;
+  }
+  sync_block();
+  typename F::A queries[kHead / 16];
+  RF_UNROLL
+  for (uint32_t k = 0; k < kHead / 16; k++) {
+    F::load_a(queries[k], reinterpret_cast<const F16*>(&tile.cached[wave() * 16 * T::kKeyStride + k * 16]),
+              T::kKeyStride);
+  }
+
+  const uint32_t my_row = lane() / kRowLanes, my_column = lane() % kRowLanes * kRowColumns;
+  const uint32_t row = first_row + wave() * 16 + my_row;
+  RunningRow mine{0, row >= begin && row < end, kNoScore, 0.0f};
+  if (mine.is_mine) mine.position = args.batch.positions[row];
+  typename F::C sums[kHead / 16] = {};
+
+  const uint32_t last = args.batch.positions[end - 1], earliest = args.batch.positions[begin];
+  const uint32_t from = args.window != 0 && earliest >= args.window ? earliest - args.window + 1 : 0;
+  for (uint32_t page = from / kPagePositions; page <= last / kPagePositions; page++) {
+    const uint64_t at = args.batch.pages[args.batch.first_page[begin] + page];
+    const auto* keys = static_cast<const uint16_t*>(args.cache) + at * 2 * kPagePositions * width + offset;
+    const uint16_t* values = keys + static_cast<uint64_t>(kPagePositions) * width;
+    const uint32_t n_there = last + 1 - page * kPagePositions;  // positions that have been stored
+    sync_block();                                               // queries, or the page before, have been read
+    for (uint32_t i = thread_index(); i < kPagePositions * kChunks; i += kAttendTilesThreads) {
+      const uint32_t p = i / kChunks, d = i % kChunks * 8;
+      const bool there = p < n_there && d < args.head_size;
+      Word4 eight{};
+      if (there) eight = *reinterpret_cast<const Word4*>(keys + p * width + d);
+      put_eight(&tile.cached[p * T::kKeyStride + d], eight);
+    }
+    sync_block();
+    RF_UNROLL
+    for (uint32_t n = 0; n < kPagePositions / 16; n++) {
+      typename F::C scores{};
+      RF_UNROLL
+      for (uint32_t k = 0; k < kHead / 16; k++) {
+        typename F::B b;
+        F::load_b(b, reinterpret_cast<const F16*>(&tile.cached[n * 16 * T::kKeyStride + k * 16]), T::kKeyStride);
+        F::multiply(scores, queries[k], b);
+      }
+      RF_UNROLL
+      for (uint32_t i = 0; i < F::kPerLane; i++) tile.scores[wave()][F::row(i)][n * 16 + F::column(i)] = scores.v[i];
+    }
+    sync_block();
+
+    // Values on their way into the place of the keys while the scores become weights.
+    for (uint32_t i = thread_index(); i < kPagePositions * kChunks; i += kAttendTilesThreads) {
+      const uint32_t p = i % kPagePositions, d = i / kPagePositions * 8;
+      const bool there = p < n_there && d < args.head_size;
+      Word4 eight{};
+      if (there) eight = *reinterpret_cast<const Word4*>(values + p * width + d);
+      RF_UNROLL
+      for (uint32_t e = 0; e < 8; e++) {
+        tile.cached[(d + e) * T::kPositionStride + p] = static_cast<uint16_t>(eight.v[e / 2] >> e % 2 * 16);
+      }
+    }
+    const auto score_of = [&](uint32_t c) {
+      const uint32_t position = page * kPagePositions + my_column + c;
+      const bool seen =
+          mine.is_mine && position <= mine.position && (args.window == 0 || position + args.window > mine.position);
+      return seen ? capped(tile.scores[wave()][my_row][my_column + c], args.softcap) : kNoScore;
+    };
+    float largest = mine.largest;
+    for (uint32_t c = 0; c < kRowColumns; c++) {
+      const float score = score_of(c);
+      largest = score > largest ? score : largest;
+    }
+    for (uint32_t mask = 1; mask < kRowLanes; mask *= 2) {
+      const float other = shuffle_xor(largest, mask);
+      largest = other > largest ? other : largest;
+    }
+    float total = 0;
+    for (uint32_t c = 0; c < kRowColumns; c++) {
+      const float score = score_of(c);
+      const float weight = score == kNoScore ? 0.0f : exp_f32(score - largest);
+      total += weight;
+      tile.weights[wave()][my_row][my_column + c] = narrow(weight).bits;
+    }
+    for (uint32_t mask = 1; mask < kRowLanes; mask *= 2) total += shuffle_xor(total, mask);
+    const float keep = exp_f32(mine.largest - largest);
+    mine.total = mine.total * keep + total;
+    mine.largest = largest;
+    if (lane() % kRowLanes == 0) tile.keep[wave()][my_row] = keep;
+    sync_block();
+
+    typename F::A weights[kPagePositions / 16];
+    RF_UNROLL
+    for (uint32_t k = 0; k < kPagePositions / 16; k++) {
+      F::load_a(weights[k], reinterpret_cast<const F16*>(&tile.weights[wave()][0][k * 16]), T::kPositionStride);
+    }
+    RF_UNROLL
+    for (uint32_t n = 0; n < kHead / 16; n++) {
+      RF_UNROLL
+      for (uint32_t i = 0; i < F::kPerLane; i++) sums[n].v[i] *= tile.keep[wave()][F::row(i)];
+      RF_UNROLL
+      for (uint32_t k = 0; k < kPagePositions / 16; k++) {
+        typename F::B b;
+        F::load_b(b, reinterpret_cast<const F16*>(&tile.cached[n * 16 * T::kPositionStride + k * 16]),
+                  T::kPositionStride);
+        F::multiply(sums[n], weights[k], b);
+      }
+    }
+  }
+
+  sync_block();
+  if (lane() % kRowLanes == 0) {
+    float share = mine.is_mine ? 1.0f / mine.total : 0.0f;
+    if (mine.is_mine && args.sinks != nullptr) {
+      const float sink = args.sinks[head];
+      const float top = sink > mine.largest ? sink : mine.largest;
+      const float keep = exp_f32(mine.largest - top);
+      share = keep / (mine.total * keep + exp_f32(sink - top));
+    }
+    tile.keep[wave()][my_row] = share;
+  }
+  sync_block();
+  RF_UNROLL
+  for (uint32_t n = 0; n < kHead / 16; n++) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < F::kPerLane; i++) {
+      const uint32_t r = first_row + wave() * 16 + F::row(i), d = n * 16 + F::column(i);
+      if (r < begin || r >= end || d >= args.head_size) continue;
+      args.out[(static_cast<uint64_t>(r) * args.n_heads + head) * args.head_size + d] =
+          sums[n].v[i] * tile.keep[wave()][F::row(i)];
+    }
+  }
+  sync_block();
+}
+
+template <uint32_t kHead>
+RF_DEVICE void attend_tile(const AttendTilesArgs& args) {
+  RF_SHARED(AttendTile<kHead>, tile);
+  const BatchView& batch = args.attend.batch;
+  const uint32_t first = block_x() * kTileWaves * 16;
+  const uint32_t end = first + kTileWaves * 16 < args.n_rows ? first + kTileWaves * 16 : args.n_rows;
+  for (uint32_t row = first; row < end;) {
+    const uint32_t n = batch.n_together[row], past = batch.first_row[row] + n;
+    const uint32_t until = past < end ? past : end;
+    if (n >= kMinTiledRows) attend_rows(tile, args, row, until);
+    row = until;
+  }
+}
+
+RF_KERNEL(attend_tiles_64, AttendTilesArgs, kAttendTilesThreads) {
+  attend_tile<64>(args);
+}
+RF_KERNEL(attend_tiles_128, AttendTilesArgs, kAttendTilesThreads) {
+  attend_tile<128>(args);
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,0 +1,216 @@
+// Attention over a paged cache, row by row and in tiles.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "gpu/kernels/attend.h"
+#include "gpu/kernels/attend_tiles.h"
+#include "support/kernel_device.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::KernelTest;
+using testing::nmse;
+using testing::OnDevice;
+
+struct AttentionCase {
+  uint32_t head_size, n_heads, n_kv_heads;
+  uint32_t window = 0;
+  float softcap = 0;
+  bool has_sinks = false;
+  bool in_chunks = false;
+};
+
+class Attention : public KernelTest {
+ protected:
+  // Two sequences with scattered pages: one row at the position 600, three rows at 62 .. 64.
+  template <class T>
+  void check(const char* type, const AttentionCase& c) {
+    const std::vector<uint32_t> positions = {600, 62, 63, 64};
+    const std::vector<uint32_t> first_page = {0, 10, 10, 10}, pages = {4, 1, 3, 9, 8, 7, 6, 5, 11, 10, 2, 0};
+    const std::vector<uint32_t> sequence_length = {601, 65};
+    const uint32_t width = c.n_kv_heads * c.head_size;
+    const auto n_rows = static_cast<uint32_t>(positions.size());
+    std::vector<std::vector<float>> keys, values;  // by sequence
+    for (size_t s = 0; s < 2; s++) {
+      keys.push_back(noise(sequence_length[s] * width));
+      values.push_back(noise(sequence_length[s] * width));
+    }
+    const auto on_pages = put(pages);
+    const auto on_first = put(first_page);
+    const OnDevice<T> on_cache(*device_, pages.size() * 2 * kPagePositions * width);
+    for (uint32_t s = 0; s < 2; s++) {
+      const uint32_t n = sequence_length[s];
+      std::vector<uint32_t> all(n);
+      std::iota(all.begin(), all.end(), 0u);
+      const auto k = put(keys[s]), v = put(values[s]);
+      const auto at = put(all);
+      const auto first = put(std::vector<uint32_t>(n, first_page[s]));
+      run("attend", std::string("store_kv_") + type, store_kv_grid(n, width), kStoreKvThreads,
+          StoreKvArgs{on_cache.data(),
+                      k.data(),
+                      v.data(),
+                      {.tokens = nullptr,
+                       .positions = at.data(),
+                       .first_page = first.data(),
+                       .pages = on_pages.data(),
+                       .output_rows = nullptr,
+                       .first_row = nullptr,
+                       .n_together = nullptr},
+                      width});
+    }
+    const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
+    const auto on_q = put(q), on_sinks = put(sinks);
+    const auto on_positions = put(positions);
+    const auto out = space(q.size());
+    const auto parts = space(c.in_chunks ? size_t{n_rows} * c.n_heads * kMaxChunks * (c.head_size + 2) : 1);
+    const AttendArgs args{
+        .out = out.data(),
+        .q = on_q.data(),
+        .cache = on_cache.data(),
+        .parts = c.in_chunks ? parts.data() : nullptr,
+        .sinks = c.has_sinks ? on_sinks.data() : nullptr,
+        .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr, nullptr, nullptr},
+        .n_heads = c.n_heads,
+        .n_kv_heads = c.n_kv_heads,
+        .head_size = c.head_size,
+        .window = c.window,
+        .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
+        .softcap = c.softcap};
+    const uint32_t size = c.head_size <= 64 ? 64 : c.head_size <= 128 ? 128 : 256;
+    // More chunks than any row has, as in a graph.
+    run("attend", std::string("attend_") + type + "_" + std::to_string(size),
+        attend_grid(n_rows, c.n_heads, c.in_chunks ? 5 : 1), kAttendThreads, args);
+    if (c.in_chunks) run("attend", "join_chunks", attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
+
+    std::vector<float> expected(q.size());
+    for (size_t r = 0; r < n_rows; r++) {
+      const size_t s = r == 0 ? 0 : 1, n_positions = positions[r] + 1;
+      const size_t begin = c.window != 0 && c.window < n_positions ? n_positions - c.window : 0;
+      for (size_t h = 0; h < c.n_heads; h++) {
+        const size_t offset = h / (c.n_heads / c.n_kv_heads) * c.head_size;
+        const size_t query = (r * c.n_heads + h) * c.head_size;
+        std::vector<double> weights(n_positions);
+        double total = c.has_sinks ? std::exp(double{sinks[h]}) : 0;
+        for (size_t p = begin; p < n_positions; p++) {
+          double score = 0;
+          for (size_t d = 0; d < c.head_size; d++) score += double{q[query + d]} * keys[s][p * width + offset + d];
+          score *= args.scale;
+          if (c.softcap != 0) score = c.softcap * std::tanh(score / c.softcap);
+          weights[p] = std::exp(score);
+          total += weights[p];
+        }
+        for (size_t d = 0; d < c.head_size; d++) {
+          double sum = 0;
+          for (size_t p = begin; p < n_positions; p++) sum += weights[p] * values[s][p * width + offset + d];
+          expected[query + d] = static_cast<float>(sum / total);
+        }
+      }
+    }
+    EXPECT_LE(nmse(out.values(), expected), sizeof(T) == 4 ? 1e-11 : 1e-6) << type << ", heads of " << c.head_size;
+  }
+};
+
+TEST_P(Attention, OverPagesForEveryHeadSize) {
+  for (const uint32_t head_size : {16u, 32u, 64u, 80u, 96u, 128u, 256u}) {
+    check<float>("f32", {head_size, 4, 2});
+    check<F16>("f16", {head_size, 2, 1});
+  }
+}
+
+TEST_P(Attention, InChunks) {
+  check<float>("f32", {.head_size = 80, .n_heads = 3, .n_kv_heads = 3, .in_chunks = true});
+  check<F16>("f16", {.head_size = 128, .n_heads = 4, .n_kv_heads = 1, .in_chunks = true});
+}
+
+TEST_P(Attention, WithWindowsCapsAndSinks) {
+  for (const bool in_chunks : {false, true}) {
+    check<float>("f32", {48, 2, 1, 40, 0, false, in_chunks});
+    check<float>("f32", {48, 2, 1, 300, 2, false, in_chunks});
+    check<F16>("f16", {64, 2, 2, 0, 0, true, in_chunks});
+    check<float>("f32", {96, 2, 1, 64, 5, true, in_chunks});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Attention, testing::both_waves());
+
+// Three sequences whose rows lie in two tiles and more; tiles and the kernel for single rows share them out, and give
+// what the latter gives alone.
+class AttentionTiles : public KernelTest {
+ protected:
+  void check(const AttentionCase& c) {
+    struct Sequence {
+      uint32_t first_position, n_rows, first_page;
+    };
+    const std::vector<Sequence> sequences = {{0, 70, 0}, {130, 1, 2}, {50, 17, 5}, {7, 3, 7}, {200, 66, 8}};
+    std::vector<uint32_t> pages(13);
+    std::iota(pages.rbegin(), pages.rend(), 0u);
+    const uint32_t width = c.n_kv_heads * c.head_size;
+    std::vector<F16> cache(pages.size() * 2 * kPagePositions * width);
+    for (F16& h : cache) h = to_f16(noise(1)[0]);
+    std::vector<uint32_t> positions, first_page, first_row, n_together;
+    for (const Sequence& s : sequences) {
+      const auto first = static_cast<uint32_t>(positions.size());
+      for (uint32_t i = 0; i < s.n_rows; i++) {
+        positions.push_back(s.first_position + i);
+        first_page.push_back(s.first_page);
+        first_row.push_back(first);
+        n_together.push_back(s.n_rows);
+      }
+      // What lies behind a sequence's last position was never stored.
+      for (uint32_t p = s.first_position + s.n_rows; p % kPagePositions != 0; p++) {
+        const size_t page = pages[s.first_page + p / kPagePositions];
+        for (const size_t half : {0, 1}) {
+          const size_t row = (page * 2 + half) * kPagePositions + p % kPagePositions;
+          std::fill_n(cache.begin() + static_cast<ptrdiff_t>(row * width), width, F16{0x7E00});
+        }
+      }
+    }
+    const auto n_rows = static_cast<uint32_t>(positions.size());
+    const auto q = noise(size_t{n_rows} * c.n_heads * c.head_size, 2.0f), sinks = noise(c.n_heads, 3.0f);
+    const auto on_cache = put(cache);
+    const auto on_q = put(q), on_sinks = put(sinks);
+    const auto on_positions = put(positions), on_first = put(first_page), on_row = put(first_row),
+               on_together = put(n_together), on_pages = put(pages);
+    const auto out = space(q.size()), expected = space(q.size());
+    AttendArgs args{.out = expected.data(),
+                    .q = on_q.data(),
+                    .cache = on_cache.data(),
+                    .parts = nullptr,
+                    .sinks = c.has_sinks ? on_sinks.data() : nullptr,
+                    .batch = {.tokens = nullptr,
+                              .positions = on_positions.data(),
+                              .first_page = on_first.data(),
+                              .pages = on_pages.data(),
+                              .output_rows = nullptr,
+                              .first_row = on_row.data(),
+                              .n_together = on_together.data()},
+                    .n_heads = c.n_heads,
+                    .n_kv_heads = c.n_kv_heads,
+                    .head_size = c.head_size,
+                    .window = c.window,
+                    .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
+                    .softcap = c.softcap};
+    const std::string size = c.head_size <= 64 ? "64" : "128";
+    run("attend", "attend_f16_" + size, attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
+    args.out = out.data();
+    args.min_tiled_rows = kMinTiledRows;
+    run("attend_tiles", "attend_tiles_" + size, attend_tiles_grid(n_rows, c.n_heads, device_->wave()),
+        kAttendTilesThreads, AttendTilesArgs{args, n_rows});
+    run("attend", "attend_f16_" + size, attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
+    EXPECT_LE(nmse(out.values(), expected.values()), 1e-6);  // queries and weights are halves in tiles
+  }
+};
+
+TEST_P(AttentionTiles, EqualRowsByThemselves) {
+  check({.head_size = 64, .n_heads = 2, .n_kv_heads = 1});
+  check({.head_size = 128, .n_heads = 2, .n_kv_heads = 2, .window = 40});
+  check({.head_size = 80, .n_heads = 1, .n_kv_heads = 1, .softcap = 2, .has_sinks = true});
+}
+
+INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::all_devices());
+
+}  // namespace
+}  // namespace rocmforge::gpu

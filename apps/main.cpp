@@ -206,6 +206,7 @@ void add_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
 
 void add_serve_flags(CLI::App* app, ServeCommand& o) {
   app->remove_option(app->get_option("MODEL"));
+  app->remove_option(app->get_option("--load"));  // always lazy, with the rest of the weights on their way at once
   app->add_option("MODEL", o.models, "GGUF files or names of models, the first for requests that name none");
   app->add_option("--host", o.host, "Address to listen on (default 127.0.0.1: this machine only)");
   app->add_option("--port", o.port, "Port; 0: any free one (default 8080)");

@@ -274,6 +274,7 @@ void CommandLine::add_engine_commands() {
     app->add_option("-p", o->n_prompt, "Prompt lengths (default 512)")->delimiter(',');
     app->add_option("-n", o->n_decode, "Tokens to decode (default 128)")->delimiter(',');
     app->add_option("-b", o->batches, "Sequences decoded at once (default 1)")->delimiter(',');
+    app->add_option("-d", o->depth, "Tokens before the decoded ones (default 0)")->check(CLI::Range(0u, 1u << 20));
     app->add_option("-r", o->n_repetitions, "Repetitions; the best counts (default 3)")->check(CLI::Range(1, 1000));
     app->add_flag("--json", o->json, "One JSON object");
     app->require_subcommand(0, 1);

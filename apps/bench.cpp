@@ -63,27 +63,37 @@ class Bench {
     return Measured{n_tokens, 1, n_tokens / best, 0};
   }
 
-  // Greedy decoding after a short prompt, in n_sequences at once.
+  // Greedy decoding after as many tokens as asked for, in n_sequences at once.
   Result<Measured> decode(uint32_t n_tokens, uint32_t n_sequences) const {
-    const uint32_t n_vocab = plan_.spec().n_vocab;
-    const uint32_t n_pages = pages_for_tokens(n_tokens + 1);
+    constexpr uint32_t kPromptRows = 64;
+    const uint32_t n_vocab = plan_.spec().n_vocab, depth = options_.depth;
+    const uint32_t n_pages = pages_for_tokens(depth + n_tokens + 1);
+    const uint32_t n_rows = std::max(n_sequences, std::min(depth, kPromptRows));
     TRY(plan_.backend().reserve(
-        plan_.pass_memory(n_sequences, n_sequences, n_pages * n_sequences, options_.engine.kv_type)));
+        plan_.pass_memory(n_rows, n_sequences, n_pages * n_sequences, options_.engine.kv_type)));
+    PagePool pool(n_pages * n_sequences);
+    std::vector<BlockTable> pages;
+    const auto prompt = random_tokens(depth, n_vocab);
+    for (uint32_t s = 0; s < n_sequences; s++) {
+      pages.emplace_back(pool);
+      TRY(pages.back().grow_to(depth + n_tokens + 1));
+      for (uint32_t first = 0; first < depth; first += kPromptRows) {
+        Batch batch;
+        batch.add(std::span(prompt).subspan(first, std::min(kPromptRows, depth - first)), first, pages[s].pages());
+        TRY(forward(plan_, batch));
+      }
+    }
     std::vector<RowCandidates> candidates(n_sequences);
     double best = 1e30;
     for (uint32_t repetition = 0; repetition < options_.n_repetitions; repetition++) {
-      PagePool pool(n_pages * n_sequences);
-      std::vector<BlockTable> pages;
-      for (uint32_t s = 0; s < n_sequences; s++) {
-        pages.emplace_back(pool);
-        TRY(pages.back().grow_to(n_tokens + 1));
-      }
       std::vector<TokenId> next = random_tokens(n_sequences, n_vocab);
       double start = 0;
       for (uint32_t position = 0; position <= n_tokens; position++) {
         if (position == 1) start = now();
         Batch batch;
-        for (uint32_t s = 0; s < n_sequences; s++) batch.add(std::span(&next[s], 1), position, pages[s].pages());
+        for (uint32_t s = 0; s < n_sequences; s++) {
+          batch.add(std::span(&next[s], 1), depth + position, pages[s].pages());
+        }
         TRY(forward(plan_, batch));
         TRY(plan_.backend().read_candidates(candidates, plan_.logits()));
         for (uint32_t s = 0; s < n_sequences; s++) next[s] = TokenId(static_cast<int32_t>(candidates[s].top[0].id));

@@ -65,6 +65,7 @@ struct BenchCommand {
   std::vector<uint32_t> n_prompt = {512};
   std::vector<uint32_t> n_decode = {128};
   std::vector<uint32_t> batches = {1};
+  uint32_t depth = 0;
   uint32_t n_repetitions = 3;
   bool json = false;
 };

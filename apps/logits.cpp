@@ -61,9 +61,11 @@ Result<void> plan(const PlanCommand& options) {
   const MemoryBill bill = session.memory_bill();
   std::string out = fmt::format("{} on {}\n", model->plan().spec().architecture, model->backend().name());
   out += to_text(model->plan());
-  out += fmt::format("\nmemory: weights {}, keys and values {} ({} tokens), workspace {}, staging {}; together {}\n",
+  out += fmt::format("\nmemory: weights {}, keys and values {} ({} tokens), workspace {}, staging {}{}; together {}\n",
                      format_bytes(bill.weight_bytes), format_bytes(bill.kv_bytes), session.n_context(),
-                     format_bytes(bill.workspace_bytes), format_bytes(bill.staging_bytes), format_bytes(bill.total()));
+                     format_bytes(bill.workspace_bytes), format_bytes(bill.staging_bytes),
+                     bill.held_bytes > 0 ? fmt::format(", the program {}", format_bytes(bill.held_bytes)) : "",
+                     format_bytes(bill.total()));
   if (const auto streamed = model->plan().streamed_stages(); !streamed.empty()) {
     out += fmt::format("{} layers stay, {} are streamed: every pass reads {}\n",
                        model->plan().spec().n_layers - streamed.size(), streamed.size(),

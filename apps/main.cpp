@@ -206,6 +206,7 @@ void add_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
 
 void add_serve_flags(CLI::App* app, ServeCommand& o) {
   app->remove_option(app->get_option("MODEL"));
+  app->remove_option(app->get_option("--load"));  // always lazy, with the rest of the weights on their way at once
   app->add_option("MODEL", o.models, "GGUF files or names of models, the first for requests that name none");
   app->add_option("--host", o.host, "Address to listen on (default 127.0.0.1: this machine only)");
   app->add_option("--port", o.port, "Port; 0: any free one (default 8080)");
@@ -273,6 +274,7 @@ void CommandLine::add_engine_commands() {
     app->add_option("-p", o->n_prompt, "Prompt lengths (default 512)")->delimiter(',');
     app->add_option("-n", o->n_decode, "Tokens to decode (default 128)")->delimiter(',');
     app->add_option("-b", o->batches, "Sequences decoded at once (default 1)")->delimiter(',');
+    app->add_option("-d", o->depth, "Tokens before the decoded ones (default 0)")->check(CLI::Range(0u, 1u << 20));
     app->add_option("-r", o->n_repetitions, "Repetitions; the best counts (default 3)")->check(CLI::Range(1, 1000));
     app->add_flag("--json", o->json, "One JSON object");
     app->require_subcommand(0, 1);

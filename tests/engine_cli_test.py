@@ -26,6 +26,18 @@ class Run(CliTest):
                  for flags in ((), ("--load", "eager"), ("-t", 1), ("--load", "eager", "-t", 3), ("--seed", 9))}
         self.assertEqual(len(texts), 1)
 
+    def test_with_too_little_memory_it_writes_the_same(self):
+        flags = ("--device", "cpu", "-t", 2, "-c", 256)
+        self.bad(FAILED, "plan", STORY, *flags, "--ram", "4M", says="needed even with every layer streamed")
+        self.bad(BAD_USAGE, "run", STORY, "--ram", "much", says="--ram")
+        # The program itself takes a part, so what is enough is found by trying.
+        least = next(size for size in range(8, 4000, 2)
+                     if run("plan", STORY, *flags, "--ram", f"{size}M").returncode == GOOD)
+        report = [json.loads(self.good("run", STORY, *flags, "-n", 30, "--temp", 0, "--ignore-eos", "--json", *ram))
+                  for ram in ((), ("--ram", f"{least}M"), ("--ram", f"{least}M", "--load", "eager"))]
+        self.assertEqual({r["text"] for r in report}, {report[0]["text"]})
+        self.assertGreater(report[1]["read_bytes"], 5 * report[0]["read_bytes"])
+
     def test_a_seed_repeats_and_another_differs(self):
         def say(seed):
             return self.good("run", "-n", 30, "--temp", 1.2, "--seed", seed)

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "engine/engine_core.h"
-#include "engine/engine_fixture_test.h"
 #include "gpu/backend.h"
 #include "gpu/emu/device.h"
+#include "support/engine_fixture.h"
 #include "support/loaded_model.h"
 #include "support/support.h"
 

@@ -137,6 +137,32 @@ TEST_F(GpuModel, TheHeaderIsReadWhileTheDeviceOpens) {
   EXPECT_FALSE(is_on_cpu(*open({.device = "gpu", .calls = &calls, .open_gpu = wait_and_open})));
 }
 
+// A few rows are sorted out by the host, more by the device: what they say is the same.
+TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
+  const auto model = open({.open_gpu = open_emulated});
+  const ExecutionPlan& plan = model->plan();
+  ASSERT_TRUE(model->backend().reserve(plan.pass_memory(8, 8, 1, KvType::f16)).ok());
+  PagePool pool(1);
+  BlockTable pages(pool);
+  ASSERT_TRUE(pages.grow_to(8).ok());
+  const auto tokens = some_tokens(5, plan.spec().n_vocab);
+  Batch batch;
+  batch.add(tokens, 0, pages.pages(), false);
+  ASSERT_TRUE(forward(plan, batch).ok());
+  std::vector<float> logits(tokens.size() * plan.spec().n_vocab);
+  ASSERT_TRUE(model->backend().read(logits, plan.logits()).ok());
+  for (const size_t n_rows : {1, 2, 5}) {
+    std::vector<RowCandidates> got(n_rows);
+    ASSERT_TRUE(model->backend().read_candidates(got, plan.logits()).ok());
+    for (size_t row = 0; row < n_rows; row++) {
+      RowCandidates expected;
+      select_candidates(expected, std::span(logits).subspan(row * plan.spec().n_vocab, plan.spec().n_vocab));
+      EXPECT_NEAR(got[row].log_sum_exp, expected.log_sum_exp, 1e-4);
+      for (uint32_t i = 0; i < kCandidates; i++) ASSERT_EQ(got[row].top[i].id, expected.top[i].id) << row << " " << i;
+    }
+  }
+}
+
 size_t n_open_files() {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }

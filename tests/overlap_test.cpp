@@ -60,9 +60,9 @@ TEST(Lazy, LoadingOverlapsComputing) {
 
 // With a reader of known speed, a model that streams decodes at least at 0.8 x (that speed) / (bytes not resident).
 TEST(Lazy, StreamingIsAsFastAsTheReader) {
-  constexpr double kBytesPerSecond = 100e6;
+  constexpr double kBytesPerSecond = 40e6;  // slow enough that waking up late does not count
   const TempDir dir;
-  TinyModel{.n_vocab = 128, .width = 128, .ff_width = 512, .n_layers = 16}.write(dir.file("m.gguf"));
+  TinyModel{.n_vocab = 128, .width = 256, .ff_width = 1024, .n_layers = 8}.write(dir.file("m.gguf"));
   using Clock = std::chrono::steady_clock;
   std::atomic<bool> is_slow = false;
   FileCalls calls;
@@ -93,20 +93,23 @@ TEST(Lazy, StreamingIsAsFastAsTheReader) {
       for (const TokenId token : some_tokens(n, 128)) ASSERT_TRUE(session.evaluate(std::span(&token, 1)).ok());
     };
     is_slow = true;
-    decode(2);
+    decode(2);  // the second pass begins as every later one does
     double best = 0;
     for (int attempt = 0; attempt < 5 && best < 0.8; attempt++) {
       session.rewind(2);
-      constexpr uint32_t kTokens = 6;
+      constexpr uint32_t kTokens = 3;
+      const uint64_t read_before = plan->weights().loading_stats().read_bytes;
       const auto start = Clock::now();
       decode(kTokens);
-      const double rate = kTokens / std::chrono::duration<double>(Clock::now() - start).count();
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      const auto n_read = static_cast<double>(plan->weights().loading_stats().read_bytes - read_before);
+      EXPECT_LE(n_read / seconds, 1.1 * kBytesPerSecond) << "the reader is not as slow as it should be";
+      const double rate = kTokens / seconds;
       best = std::max(best, rate / (kBytesPerSecond / not_resident));
     }
     is_slow = false;
     RecordProperty("of the reader's rate at " + std::to_string(share), std::to_string(best));
     EXPECT_GE(best, 0.8) << share;
-    EXPECT_LE(best, 1.1) << "the reader is not as slow as it should be";
   }
 }
 

@@ -10,6 +10,8 @@
 //   Session           one sequence: tokens in, logits out                                  engine/session.h
 //   generate          a prompt continued, as text                                          engine/generate.h
 //   Conversation      turns of a chat on one session                                       engine/conversation.h
+//   Engine            many requests at once on one model, answered by events               engine/engine.h
+//   ModelRegistry     models by name, loaded when asked for                                engine/registry.h
 //   list_models       the models in folders, from their headers                            engine/model_list.h
 //
 // Every function that can fail returns a Result<T>: the value, or an Error with a code and a message.
@@ -18,9 +20,12 @@
 #include "base/result.h"
 #include "engine/chat_vocabulary.h"
 #include "engine/conversation.h"
+#include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/model.h"
 #include "engine/model_list.h"
+#include "engine/registry.h"
+#include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
 #include "plan/execution_plan.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "cpu/backend.h"
-#include "engine/engine_fixture_test.h"
+#include "support/engine_fixture.h"
 
 namespace rocmforge {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "engine/engine_fixture_test.h"
+#include "support/engine_fixture.h"
 
 namespace rocmforge {
 namespace {

@@ -31,7 +31,7 @@ Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
 Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history,
                                     double unit) {
   const auto chosen = TRY(sample_candidates(*TRY(candidates(row)), options, history, n_vocab(), unit));
-  return chosen ? *chosen : TRY(sample(TRY(logits(row)), options, history, unit));
+  return chosen ? *chosen : TRY(sample_whole_row(TRY(logits(row)), options, history, unit));
 }
 
 Result<TokenLogprobs> StepOutputs::logprobs(uint32_t row, TokenId token, uint32_t n) {

@@ -9,6 +9,7 @@
 //   RF_KERNELS                                           the namespace kernels stand in
 //   kWave                                                lanes that run together: 32 or 64, never assumed
 //   thread_index() block_x() block_y() block_z()         where this thread is
+//   keep_order()                                         where the compiler must not move loads ahead
 //   sync_block()                                         every thread of the block has come here
 //   shuffle(v, lane) shuffle_xor(v, mask) ballot(p)      between the lanes of a wave; all of them take part
 //   dot4(a, b, c)                                        c + the dot product of four signed bytes each

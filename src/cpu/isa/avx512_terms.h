@@ -21,8 +21,8 @@ struct Avx512 {
   static constexpr int kTokens = 8;  // of a tile
 
 #define RF_OP [[gnu::always_inline]] static inline
-  using Unsigned = uint32_t [[gnu::vector_size(64)]];
-  using Signed = int32_t [[gnu::vector_size(64)]];
+  typedef uint32_t Unsigned __attribute__((vector_size(64)));
+  typedef int32_t Signed __attribute__((vector_size(64)));
 
   RF_OP Int load(const char* at) { return _mm512_loadu_si512(at); }
   RF_OP Float load_f16(const char* at) { return _mm512_cvtph_ps(load_bytes(at)); }

@@ -363,7 +363,7 @@ template <class Format, class V, int n>
   }
   for (size_t g = 0; g < n_groups; g++) {
     const Format group{{unit + g * Format::kGroupBytes}};
-    unrolled<Format::kBlocks>([&]<int i_block>() [[gnu::always_inline]] {
+    unrolled<Format::kBlocks>([&]<int i_block>() __attribute__((always_inline)) {
       constexpr int s = Format::block(i_block);
       Codes<V> codes;
       group.template codes<s>(codes);

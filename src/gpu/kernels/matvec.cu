@@ -39,6 +39,7 @@ RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
       RF_UNROLL
       for (uint32_t i = 0; i < P::kGroups * kTogether; i++) {
         const uint32_t g = i / kTogether, j = i % kTogether, u = set * kTogether + j;
+        keep_order();  // AMD's compiler would load every group's activations first: more than there are registers
         const uint32_t place = static_cast<uint32_t>(P::place(u, g));
         RF_UNROLL
         for (uint32_t r = 0; r < kRows; r++) {

@@ -40,6 +40,9 @@ RF_DEVICE uint32_t block_y() {
 RF_DEVICE uint32_t block_z() {
   return __builtin_amdgcn_workgroup_id_z();
 }
+RF_DEVICE void keep_order() {
+  __builtin_amdgcn_sched_barrier(0);
+}
 RF_DEVICE void sync_block() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();

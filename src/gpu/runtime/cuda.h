@@ -31,6 +31,7 @@ RF_DEVICE uint32_t block_y() {
 RF_DEVICE uint32_t block_z() {
   return blockIdx.z;
 }
+RF_DEVICE void keep_order() {}
 RF_DEVICE void sync_block() {
   __syncthreads();
 }

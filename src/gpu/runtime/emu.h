@@ -41,6 +41,7 @@ RF_DEVICE uint32_t block_y() {
 RF_DEVICE uint32_t block_z() {
   return emu::current->block.z;
 }
+RF_DEVICE void keep_order() {}
 RF_DEVICE void sync_block(int line = __builtin_LINE()) {
   emu::wait_for_block(line);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What tests of the engine share: the bundled model, answers of single requests, and a collector of events.
+// What tests of the engine share: the bundled model, answers of single requests, and a collector of events. Header
+// only: for tests of rooms above plan.
 
 #include <gtest/gtest.h>
 

@@ -295,7 +295,8 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   CHECK(!in_parts || uint64_t{n} * gpu::kMaxChunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
                          self_.layout_.attention_parts_bytes);
   const bool f16 = self_.kv_type_ == KvType::f16;
-  if (f16 && n > gpu::kMaxChunkedRows && extent_.most_rows >= gpu::kMinTiledRows &&
+  // Passes that may be recorded do without: launched and replayed they give the same bits.
+  if (f16 && n > gpu::Recordings::kMaxRows && extent_.most_rows >= gpu::kMinTiledRows &&
       gpu::has_attend_tiles(step.head_size)) {
     TRY(launch(step.head_size <= 64 ? FixedKernel::attend_tiles_64 : FixedKernel::attend_tiles_128,
                gpu::attend_tiles_grid(n, step.n_heads, self_.device_->wave()), gpu::kAttendTilesThreads,

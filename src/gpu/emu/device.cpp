@@ -25,6 +25,7 @@ struct EmuWork {
 };
 
 struct GpuStream {
+  uint64_t number = 0;  // never given to another: addresses are
   std::deque<EmuWork> queue;
   uint64_t n_put = 0;
   uint64_t n_done = 0;
@@ -33,7 +34,7 @@ struct GpuStream {
 };
 
 struct GpuEvent {
-  GpuStream* stream = nullptr;  // null: never recorded
+  uint64_t stream = 0;  // its number; 0: never recorded
   uint64_t at = 0;
 };
 
@@ -47,6 +48,7 @@ struct GpuDevice {
   std::map<void*, std::pair<emu::Guarded, size_t>> memory;
   uint64_t used_bytes = 0;
   std::list<GpuStream> streams;
+  uint64_t n_streams = 0;  // made so far
 };
 
 namespace emu {
@@ -169,6 +171,7 @@ GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
   if (told_to_fail()) return GpuStatus::failed;
   const std::lock_guard lock(device->mutex);
   *out = &device->streams.emplace_back();
+  (*out)->number = ++device->n_streams;
   return GpuStatus::ok;
 }
 
@@ -199,24 +202,35 @@ void drop_event(GpuDevice*, GpuEvent* event) {
 GpuStatus record(GpuDevice* device, GpuEvent* event, GpuStream* stream) {
   if (told_to_fail()) return GpuStatus::failed;
   const std::lock_guard lock(device->mutex);
-  *event = {stream, stream->n_put};
+  *event = {stream->number, stream->n_put};
   return GpuStatus::ok;
 }
 
+// The stream an event marks a point of. None when it was never recorded, or when the stream was dropped: what it had
+// to do was done then.
+GpuStream* stream_of(GpuDevice& device, const GpuEvent& event) {
+  for (GpuStream& stream : device.streams) {
+    if (stream.number == event.stream) return &stream;
+  }
+  return nullptr;
+}
+
 GpuStatus wait(GpuDevice* device, GpuStream* stream, GpuEvent* event) {
-  GpuEvent seen;
+  GpuStream* awaited = nullptr;
+  uint64_t at = 0;
   {
     const std::lock_guard lock(device->mutex);
-    seen = *event;
+    awaited = stream_of(*device, *event);
+    at = event->at;
   }
-  if (seen.stream == nullptr || seen.stream == stream) return GpuStatus::ok;
-  return put(device, stream, {nullptr, seen.stream, seen.at});
+  if (awaited == nullptr || awaited == stream) return GpuStatus::ok;
+  return put(device, stream, {nullptr, awaited, at});
 }
 
 GpuStatus finish_event(GpuDevice* device, GpuEvent* event) {
   if (told_to_fail()) return GpuStatus::failed;
   const std::lock_guard lock(device->mutex);
-  if (event->stream != nullptr) do_until(*event->stream, event->at);
+  if (GpuStream* stream = stream_of(*device, *event); stream != nullptr) do_until(*stream, event->at);
   return GpuStatus::ok;
 }
 

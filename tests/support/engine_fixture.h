@@ -14,21 +14,10 @@
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/model.h"
+#include "support/sanitized.h"
 #include "support/support.h"
 
 namespace rocmforge::testing {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 inline std::string story_path() {
   return source_path("models/story-q4_k_m.gguf");

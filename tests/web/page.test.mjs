@@ -84,7 +84,8 @@ test("ask, read, reload, regenerate", async () => {
   // Not by the sight of it being busy: a short answer may be over before one looks.
   const again = page.waitForResponse("**/v1/chat/completions");
   await page.click(".assistant [aria-label=Regenerate]");
-  await (await again).finished();
+  await again;
+  await page.waitForSelector(".assistant[aria-busy]", { state: "detached" });
   await page.waitForSelector(".assistant .stats");
   assert.equal(await page.locator(".message").count(), 2);
   await page.fill("#prompt", "And then?");

@@ -68,9 +68,9 @@ TEST_P(Products, FloatRowsMatchDoublePrecision) {
 TEST_P(Products, FloatRowsGiveTheSameBitsInAnyCut) {
   gguf::RandomBits random(2);
   constexpr size_t n_rows = 13, n_tokens = 11;
-  for (const auto& [type, n] : {std::pair(kFloatTypes[0], 77u), std::pair(kFloatTypes[1], 77u),
-                                std::pair(kFloatTypes[2], 77u), std::pair(kFloatTypes[0], 1027u),
-                                std::pair(kFloatTypes[1], 1027u), std::pair(kFloatTypes[2], 1027u)}) {
+  for (const auto& [type, n] :
+       {std::pair(kFloatTypes[0], 77u), std::pair(kFloatTypes[1], 77u), std::pair(kFloatTypes[2], 77u),
+        std::pair(kFloatTypes[0], 1027u), std::pair(kFloatTypes[1], 1027u), std::pair(kFloatTypes[2], 1027u)}) {
     const WeightShape shape = {type.dtype, n, n_rows};
     const auto w = make_weight(kernels(), shape, random);
     const auto inputs = random_floats(random, n_tokens * n);

@@ -23,20 +23,6 @@ Result<std::string> read_prompt(const RunCommand& options) {
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
-std::string_view reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::stop:
-      return "stop";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::cancelled:
-      return "cancelled";
-    case FinishReason::error:
-      return "error";
-  }
-  RF_UNREACHABLE("a FinishReason outside its enum");
-}
-
 std::string stats_line(const Generated& g, const LoadingStats& loading, std::string_view backend) {
   return fmt::format(
       "{}: {} prompt tokens and the first one in {:.3f} s, then {} tokens at {:.1f} tok/s; read {} at {:.2f} GB/s",
@@ -47,7 +33,7 @@ std::string stats_line(const Generated& g, const LoadingStats& loading, std::str
 std::string to_json(const Generated& g, const std::string& text, const LoadingStats& loading,
                     std::string_view backend) {
   JsonWriter w;
-  w.begin_object().key("text").value(std::string_view(text)).key("finish_reason").value(reason_name(g.reason));
+  w.begin_object().key("text").value(std::string_view(text)).key("finish_reason").value(finish_name(g.reason));
   w.key("backend").value(backend).key("prompt_tokens").value(g.n_prompt_tokens).key("tokens").begin_array();
   for (const TokenId id : g.tokens) w.value(id.value);
   w.end_array();

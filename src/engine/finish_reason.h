@@ -2,6 +2,9 @@
 // Why a request ended.
 
 #include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
 
 namespace rocmforge {
 
@@ -11,5 +14,19 @@ enum class FinishReason : uint8_t {
   cancelled,  // nobody wanted more
   error,      // FinishEvent::error says which
 };
+
+inline std::string_view finish_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::error:
+      return "error";
+  }
+  RF_UNREACHABLE("a FinishReason outside its enum");
+}
 
 }  // namespace rocmforge

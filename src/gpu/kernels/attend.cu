@@ -7,6 +7,7 @@
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/attend_share.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
@@ -71,15 +72,6 @@ struct RowChunks {
 
 RF_DEVICE uint64_t part_offset(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t chunk) {
   return ((static_cast<uint64_t>(row) * args.n_heads + head) * kMaxChunks + chunk) * (args.head_size + 2);
-}
-
-// What the weighted sum is multiplied by, when `total` is the sum of e^(score - largest).
-RF_DEVICE float share_of_total(const AttendArgs& args, uint32_t head, float largest, float total) {
-  if (args.sinks == nullptr) return 1.0f / total;
-  const float sink = args.sinks[head];
-  const float top = sink > largest ? sink : largest;
-  const float keep = exp_f32(largest - top);
-  return keep / (total * keep + exp_f32(sink - top));
 }
 
 // kHeadSize: the largest that fits.

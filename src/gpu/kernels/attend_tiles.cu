@@ -9,6 +9,7 @@
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/fragment.h"
+#include "gpu/kernels/attend_share.h"
 #include "gpu/kernels/attend_tiles.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -162,14 +163,7 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
 
   sync_block();
   if (lane() % kRowLanes == 0) {
-    float share = mine.is_mine ? 1.0f / mine.total : 0.0f;
-    if (mine.is_mine && args.sinks != nullptr) {
-      const float sink = args.sinks[head];
-      const float top = sink > mine.largest ? sink : mine.largest;
-      const float keep = exp_f32(mine.largest - top);
-      share = keep / (mine.total * keep + exp_f32(sink - top));
-    }
-    tile.keep[wave()][my_row] = share;
+    tile.keep[wave()][my_row] = mine.is_mine ? share_of_total(args, head, mine.largest, mine.total) : 0.0f;
   }
   sync_block();
   RF_UNROLL

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/utf8.h"
 
 namespace rocmforge::server {
@@ -33,20 +32,6 @@ std::string event_of(std::string_view json) {
   out += json;
   out += "\n\n";
   return out;
-}
-
-std::string_view finish_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::stop:
-      return "stop";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::cancelled:
-      return "cancelled";
-    case FinishReason::error:
-      return "error";
-  }
-  RF_UNREACHABLE("a FinishReason outside its enum");
 }
 
 std::string_view openai_finish_name(FinishReason reason) {

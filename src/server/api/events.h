@@ -19,7 +19,6 @@ std::string event_of(std::string_view json);
 
 // As OpenAI names reasons: cancelled is a stop that somebody asked for.
 std::string_view openai_finish_name(FinishReason reason);
-std::string_view finish_name(FinishReason reason);
 
 void write_usage(JsonWriter& w, const RequestUsage& usage, uint64_t n_reasoning = 0);
 

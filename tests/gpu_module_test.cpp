@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "gpu/device.h"
 #include "gpu/module.h"
 #include "support/golden_check.h"
 
@@ -76,6 +77,18 @@ TEST(GpuModule, TheHipModuleRunsAGoldenThroughTheStandIn) {
     ASSERT_TRUE(backend.ok()) << backend.error().message;
     expect_golden(std::move(*backend));
   }
+}
+
+TEST(GpuModule, TheHipModuleSaysWhatALaunchCannotHave) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::GpuApi* api = gpu::open_module("hip", built()).value();
+  const auto device = gpu::Device::open(*api, 0).value();
+  const auto stream = gpu::Stream::make(*device).value();
+  gpu::GpuKernel* kernel = device->find("target", "describe_target").value();
+  const auto too_much = stream.launch(kernel, {{}, 64, (64 << 10) + 1}, 0);
+  ASSERT_FALSE(too_much.ok());
+  EXPECT_NE(too_much.error().message.find("at most 65536"), std::string::npos) << too_much.error().message;
+  EXPECT_FALSE(stream.launch(kernel, gpu::Grid{.z = 2, .cluster = 2}, 64, 0).ok());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace rocmforge::gpu {
 
-inline constexpr uint32_t kApiVersion = 2;
+inline constexpr uint32_t kApiVersion = 3;
 
 enum class GpuStatus : int32_t {
   ok = 0,
@@ -39,6 +39,15 @@ struct GpuDeviceInfo {
 struct Grid {
   uint32_t x = 1, y = 1, z = 1;
   uint32_t cluster = 1;  // neighbours along z that see each other's shared memory, where a device has that (Target)
+};
+
+struct LaunchShape {
+  Grid grid;
+  uint32_t n_threads = 1;     // of a block
+  uint32_t shared_bytes = 0;  // of a block, beside what the kernel declares: RF_DYNAMIC_SHARED (gpu/runtime.h)
+  // The kernel may begin before the one ahead of it has ended, where a device can do that. It must wait for its inputs
+  // itself (gpu/runtime.h): devices that cannot run that wait must not be asked.
+  bool overlaps = false;
 };
 
 struct GpuApi {
@@ -75,8 +84,8 @@ struct GpuApi {
 
   // A kernel by the file and the name it was written under. It takes one struct, by value.
   GpuStatus (*find)(GpuDevice* device, const char* file, const char* name, GpuKernel** out);
-  GpuStatus (*launch)(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args,
-                      size_t args_bytes, GpuStream* stream);
+  GpuStatus (*launch)(GpuDevice* device, GpuKernel* kernel, LaunchShape shape, const void* args, size_t args_bytes,
+                      GpuStream* stream);
 
   // Between begin and end what is put on the stream is recorded and not run.
   GpuStatus (*begin_capture)(GpuDevice* device, GpuStream* stream);

@@ -180,9 +180,9 @@ Result<void> Stream::fill(void* to, uint8_t byte, size_t n_bytes) const {
   return device_->check(device_->api().fill(device_->handle(), to, byte, n_bytes, handle_), "filling memory");
 }
 
-Result<void> Stream::launch_bytes(GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args,
-                                  size_t n_bytes) const {
-  return device_->check(device_->api().launch(device_->handle(), kernel, grid, n_threads, args, n_bytes, handle_),
+Result<void> Stream::launch_bytes(GpuKernel* kernel, LaunchShape shape, const void* args, size_t n_bytes) const {
+  shape.overlaps = device_->has_hopper();
+  return device_->check(device_->api().launch(device_->handle(), kernel, shape, args, n_bytes, handle_),
                         "launching a kernel");
 }
 

@@ -119,9 +119,14 @@ class Stream {
   Result<void> copy(void* to, const void* from, size_t n_bytes, CopyKind kind) const;
   Result<void> fill(void* to, uint8_t byte, size_t n_bytes) const;
 
+  // Launches overlap where the device can: every kernel waits for its inputs (gpu/runtime.h).
+  template <class Args>
+  Result<void> launch(GpuKernel* kernel, LaunchShape shape, const Args& args) const {
+    return launch_bytes(kernel, shape, &args, sizeof args);
+  }
   template <class Args>
   Result<void> launch(GpuKernel* kernel, Grid grid, uint32_t n_threads, const Args& args) const {
-    return launch_bytes(kernel, grid, n_threads, &args, sizeof args);
+    return launch(kernel, {grid, n_threads}, args);
   }
 
   Result<void> begin_capture() const;
@@ -129,7 +134,7 @@ class Stream {
   Result<void> launch(const Graph& graph) const;
 
  private:
-  Result<void> launch_bytes(GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args, size_t n_bytes) const;
+  Result<void> launch_bytes(GpuKernel* kernel, LaunchShape shape, const void* args, size_t n_bytes) const;
 
   const Device* device_ = nullptr;
   GpuStream* handle_ = nullptr;

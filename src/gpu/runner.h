@@ -56,15 +56,18 @@ class GpuBackend::Runner {
   Result<const float*> vector_of(std::optional<WeightId> id, uint32_t which) const;
 
   template <class Args>
+  Result<void> launch(gpu::GpuKernel* kernel, const gpu::LaunchShape& shape, const Args& args) const {
+    if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return {};
+    return self_.stream_.launch(kernel, shape, args);
+  }
+  template <class Args>
   Result<void> launch(gpu::FixedKernel kernel, gpu::Grid grid, uint32_t n_threads, const Args& args) const {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
-    return self_.stream_.launch(TRY(self_.kernels_.get(kernel)), grid, n_threads, args);
+    return launch(TRY(self_.kernels_.get(kernel)), {grid, n_threads}, args);
   }
   template <class Args>
   Result<void> launch(gpu::FormatKernel kernel, DType dtype, gpu::Grid grid, uint32_t n_threads,
                       const Args& args) const {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
-    return self_.stream_.launch(TRY(self_.kernels_.get(kernel, dtype)), grid, n_threads, args);
+    return launch(TRY(self_.kernels_.get(kernel, dtype)), {grid, n_threads}, args);
   }
 
   // Whether products of this slot want it as bytes, so that whoever makes it can make them too.

@@ -4,11 +4,14 @@
 // are compiled for.
 //
 //   RF_KERNEL(name, Args, kThreads) { ... args.x ... }   a kernel: one struct by value, kThreads threads a block
+//   RF_KERNEL_EARLY(name, Args, kThreads) { ... }        one that says itself where it waits for its inputs, see below
 //   RF_DEVICE                                            before a function that kernels call
 //   RF_SHARED(T, name);                                  memory of the block, uninitialised; once per kernel
+//   RF_DYNAMIC_SHARED(T, name);                          a T* to LaunchShape::shared_bytes more, aligned to 128 bytes
 //   RF_KERNELS                                           the namespace kernels stand in
 //   kWave                                                lanes that run together: 32 or 64, never assumed
 //   thread_index() block_x() block_y() block_z()         where this thread is
+//   wait_for_inputs() let_next_begin()                   for RF_KERNEL_EARLY
 //   keep_order()                                         where the compiler must not move loads ahead
 //   sync_block()                                         every thread of the block has come here
 //   shuffle(v, lane) shuffle_xor(v, mask) ballot(p)      between the lanes of a wave; all of them take part
@@ -18,6 +21,13 @@
 //   exp_f32 log_f32 sqrt_f32 tanh_f32                    to the last bit or two
 //   round_f32                                            to the nearest integer, ties to even
 //   atomic_add(p, v)
+//
+// Launches overlap on GPUs that can (LaunchShape::overlaps): a kernel's blocks may come up while the kernel ahead of it
+// still runs. wait_for_inputs() returns when that one, and through its own wait all before it, has ended and what it
+// wrote can be seen. A kernel written with RF_KERNEL waits before anything else, and then lets the next one come up. An
+// RF_KERNEL_EARLY does it itself: every thread of every block, before its end and before it touches memory that kernels
+// write (so only weights may be read ahead of it). let_next_begin(), from any thread, is a block's leave for the next
+// kernel to come up, which then takes what registers and shared memory are free; without it a block gives it by ending.
 //
 // On a device there is no library: no allocation, no exceptions, no std containers.
 
@@ -30,6 +40,15 @@
 #endif
 
 #include "tensor/half.h"
+
+#define RF_KERNEL(name, Args, n_threads)      \
+  RF_DEVICE void body_of_##name(const Args&); \
+  RF_KERNEL_EARLY(name, Args, n_threads) {    \
+    wait_for_inputs();                        \
+    let_next_begin();                         \
+    body_of_##name(args);                     \
+  }                                           \
+  RF_DEVICE void body_of_##name([[maybe_unused]] const Args& args)
 
 namespace rocmforge::gpu::RF_KERNELS {
 

@@ -87,12 +87,16 @@ class KernelTest : public ::testing::TestWithParam<std::tuple<uint32_t, emu::Ord
   OnDevice<float> space(size_t n) { return OnDevice<float>(*device_, n); }
 
   template <class Args>
-  void run(const char* file, const std::string& kernel, Grid grid, uint32_t n_threads, const Args& args) {
+  void run(const char* file, const std::string& kernel, LaunchShape shape, const Args& args) {
     const auto found = device_->find(file, kernel.c_str());
     ASSERT_TRUE(found.ok()) << found.error().message;
-    const auto launched = stream_.launch(*found, grid, n_threads, args);
+    const auto launched = stream_.launch(*found, shape, args);
     ASSERT_TRUE(launched.ok()) << launched.error().message;
     stream_.finish().value();
+  }
+  template <class Args>
+  void run(const char* file, const std::string& kernel, Grid grid, uint32_t n_threads, const Args& args) {
+    run(file, kernel, {grid, n_threads}, args);
   }
 
   std::vector<float> noise(size_t n, float scale = 1.0f) {

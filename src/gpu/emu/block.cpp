@@ -42,7 +42,11 @@ struct Wave {
 class BlockRunner {
  public:
   BlockRunner()
-      : stacks_(kStackBytes * kMaxThreads), shared_(kSharedBytes), threads_(kMaxThreads), waves_(kMaxThreads / 32) {}
+      : stacks_(kStackBytes * kMaxThreads),
+        shared_(kSharedBytes),
+        dynamic_shared_(kSharedBytes),
+        threads_(kMaxThreads),
+        waves_(kMaxThreads / 32) {}
 
   void run(const Launch& launch, Grid block);
 
@@ -58,8 +62,12 @@ class BlockRunner {
     switch_fiber(t.fiber, scheduler_);
   }
   void* shared(size_t n_bytes) {
-    if (n_bytes > kSharedBytes) fail("more shared memory than a block has");
+    if (n_bytes + launch_->shape.shared_bytes > kSharedBytes) fail("more shared memory than a block has");
     return shared_.end() - (n_bytes + 15) / 16 * 16;
+  }
+  std::byte* dynamic_shared() {
+    constexpr size_t kAlignment = 128;
+    return dynamic_shared_.end() - (launch_->shape.shared_bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   static BlockRunner*& here();
@@ -70,7 +78,7 @@ class BlockRunner {
   void resume(Thread& thread);
 
   Guarded stacks_;
-  Guarded shared_;
+  Guarded shared_, dynamic_shared_;
   std::vector<Thread> threads_;
   std::vector<Wave> waves_;
   Fiber scheduler_{};
@@ -88,6 +96,7 @@ BlockRunner*& BlockRunner::here() {
 void BlockRunner::body() {
   for (;;) {
     here()->launch_->body(here()->launch_->args);
+    if (!current->has_waited) fail("a thread that ends without wait_for_inputs");
     here()->park(State::done, 0);
   }
 }
@@ -134,7 +143,8 @@ void BlockRunner::run(const Launch& launch, Grid block) {
   launch_ = &launch;
   here() = this;
   std::fill(shared_.begin(), shared_.end(), std::byte{0xFF});  // NaN as f32, f16 and bf16
-  const uint32_t n = launch.n_threads;
+  std::fill(dynamic_shared(), dynamic_shared_.end(), std::byte{0xFF});
+  const uint32_t n = launch.shape.n_threads;
   for (uint32_t i = 0; i < n; i++) {
     Thread& t = threads_[i];
     t.context = {i, block};
@@ -202,6 +212,15 @@ void* shared_memory(size_t n_bytes) {
   return BlockRunner::here()->shared(n_bytes);
 }
 
+void* dynamic_shared_memory() {
+  if (BlockRunner::here()->launch().shape.shared_bytes == 0) fail("a launch without dynamic shared memory");
+  return BlockRunner::here()->dynamic_shared();
+}
+
+void wait_for_inputs() {
+  current->has_waited = true;
+}
+
 const std::byte* exchange_bytes(const void* mine, size_t n_bytes, int line) {
   BlockRunner& runner = *BlockRunner::here();
   const uint8_t parity = runner.self().parity ^= 1;
@@ -225,16 +244,16 @@ uint64_t ballot(bool p, int line) {
 }
 
 void run(const Launch& launch) {
-  if (launch.n_threads == 0 || launch.n_threads > kMaxThreads) fail("a block of no threads or too many");
-  const uint64_t n_blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  const Grid& grid = launch.shape.grid;
+  if (launch.shape.n_threads == 0 || launch.shape.n_threads > kMaxThreads) fail("a block of no threads or too many");
+  const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
   std::atomic<uint64_t> next{0};
   const auto work = [&] {
     auto runner = RunnerPool::all().take();
     for (uint64_t i; (i = next.fetch_add(1)) < n_blocks;) {
       const uint64_t b = launch.order == Order::forward ? i : n_blocks - 1 - i;
-      runner->run(launch,
-                  {static_cast<uint32_t>(b % launch.grid.x), static_cast<uint32_t>(b / launch.grid.x % launch.grid.y),
-                   static_cast<uint32_t>(b / launch.grid.x / launch.grid.y)});
+      runner->run(launch, {static_cast<uint32_t>(b % grid.x), static_cast<uint32_t>(b / grid.x % grid.y),
+                           static_cast<uint32_t>(b / grid.x / grid.y)});
     }
     RunnerPool::all().give(std::move(runner));
   };

@@ -4,7 +4,8 @@
 //
 // A wave runs lane by lane up to its next operation, then the next wave; order() turns lanes, waves and blocks around,
 // which shows a missing barrier as a different result. Fails with a message: lanes of a wave or threads of a
-// block at different operations, a barrier that some threads never reach, a shuffle from a lane that takes no part.
+// block at different operations, a barrier that some threads never reach, a shuffle from a lane that takes no part,
+// a thread that ends without having waited for its inputs.
 // Shared memory is filled with NaNs before each block and ends at a page that cannot be touched.
 //
 // What is not emulated: blocks that wait for each other, memory ordering, time.
@@ -32,6 +33,7 @@ using KernelBody = void (*)(const void* args);
 struct Context {
   uint32_t thread = 0;
   Grid block;
+  bool has_waited = false;  // for its inputs
 };
 extern thread_local Context* current __attribute__((tls_model("initial-exec")));
 
@@ -41,6 +43,8 @@ extern thread_local Context* current __attribute__((tls_model("initial-exec")));
 // For the kernel language. All lanes of a wave take part in a wave operation.
 void wait_for_block(int line);
 void* shared_memory(size_t n_bytes);
+void* dynamic_shared_memory();
+void wait_for_inputs();
 uint64_t ballot(bool p, int line);
 // Publishes 64 bytes of each lane and gives the whole wave's, by lane; valid until the wave's next-but-one operation.
 const std::byte* exchange_bytes(const void* mine, size_t n_bytes, int line);
@@ -60,8 +64,7 @@ T exchange(T mine, uint32_t from, int line) {
 struct Launch {
   KernelBody body;
   const void* args;
-  Grid grid;
-  uint32_t n_threads;
+  LaunchShape shape;
   uint32_t wave;
   Order order = Order::forward;
 };

@@ -249,21 +249,23 @@ GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel*
   return GpuStatus::ok;
 }
 
-GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args,
-                 size_t args_bytes, GpuStream* stream) {
+GpuStatus launch(GpuDevice* device, GpuKernel* kernel, LaunchShape shape, const void* args, size_t args_bytes,
+                 GpuStream* stream) {
   const auto* entry = reinterpret_cast<const KernelEntry*>(kernel);
-  if (n_threads != entry->n_threads || args_bytes != entry->args_bytes) {
+  const Grid& grid = shape.grid;
+  if (shape.n_threads != entry->n_threads || args_bytes != entry->args_bytes) {
     return failure(GpuStatus::failed, "launched with other threads or arguments than it was written for");
   }
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
     return failure(GpuStatus::failed, "a grid outside what devices take");
   }
+  if (shape.shared_bytes > kSharedBytes) return failure(GpuStatus::failed, "more shared memory than a block has");
   controls().n_launches++;
   // Arguments are taken now, as a device does.
   std::vector<uint64_t> taken((args_bytes + 7) / 8);
   std::memcpy(taken.data(), args, args_bytes);
   const uint32_t wave = device->variant.wave;
-  return put(device, stream, {[=] { run({entry->body, taken.data(), grid, n_threads, wave, controls().order}); }});
+  return put(device, stream, {[=] { run({entry->body, taken.data(), shape, wave, controls().order}); }});
 }
 
 GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {

@@ -30,11 +30,13 @@ class Emulation : public ::testing::TestWithParam<std::tuple<uint32_t, emu::Orde
     std::memcpy(out.data(), values.data(), values.size_bytes());
     return out;
   }
-  std::vector<float> run(const char* kernel, std::span<const float> in, size_t n_out, uint32_t n_blocks = 1) {
+  std::vector<float> run(const char* kernel, std::span<const float> in, size_t n_out, uint32_t n_blocks = 1,
+                         uint32_t shared_bytes = 0) {
     const Memory from = copy_of(in);
     const Memory to = copy_of(std::vector<float>(n_out));
     const RulesArgs args{reinterpret_cast<float*>(to.data()), reinterpret_cast<const float*>(from.data())};
-    stream_.launch(device_->find("rules", kernel).value(), {n_blocks}, kRulesThreads, args).value();
+    stream_.launch(device_->find("rules", kernel).value(), LaunchShape{{n_blocks}, kRulesThreads, shared_bytes}, args)
+        .value();
     stream_.finish().value();
     return {args.out, args.out + n_out};
   }
@@ -73,6 +75,17 @@ TEST_P(Emulation, ABarrierOrdersAndItsLackShows) {
   EXPECT_TRUE(std::isnan(wrong[first]));
 }
 
+TEST_P(Emulation, DynamicSharedMemoryIsTheLaunches) {
+  const auto in = counted(kRulesThreads);
+  const std::vector<float> right(in.rbegin(), in.rend());
+  EXPECT_EQ(run("reverse_in_dynamic", in, kRulesThreads, 1, kRulesThreads * sizeof(float)), right);
+
+  GpuKernel* kernel = device_->find("rules", "reverse_in_dynamic").value();
+  const auto refused = stream_.launch(kernel, {{}, kRulesThreads, 1 << 20}, RulesArgs{});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("shared memory"), std::string::npos) << refused.error().message;
+}
+
 TEST_P(Emulation, BallotsShufflesAndAtomics) {
   const auto in = counted(kRulesThreads);
   const auto out = run("count_odd", in, 1 + kRulesThreads);
@@ -88,6 +101,9 @@ TEST_P(Emulation, BrokenRulesEndTheProcess) {
   EXPECT_DEATH(run("shuffle_in_branch", in, kRulesThreads), "takes no part");
   EXPECT_DEATH(run("barrier_in_branch", in, kRulesThreads), "barrier");
   EXPECT_DEATH(run("past_shared_memory", in, kRulesThreads), "");
+  EXPECT_DEATH(run("past_dynamic_shared", in, kRulesThreads, 1, kRulesThreads * sizeof(float)), "");
+  EXPECT_DEATH(run("reverse_in_dynamic", in, kRulesThreads), "without dynamic shared memory");
+  EXPECT_DEATH(run("without_wait", in, kRulesThreads), "without wait_for_inputs");
   EXPECT_DEATH(run("past_global_memory", in, kRulesThreads), "");
   EXPECT_DEATH(run("unaligned_load", in, kRulesThreads), "aligned");
 }

@@ -29,6 +29,15 @@ RF_KERNEL(reverse_without_barrier, RulesArgs, kRulesThreads) {
   reverse<false>(args);
 }
 
+RF_KERNEL_EARLY(reverse_in_dynamic, RulesArgs, kRulesThreads) {
+  RF_DYNAMIC_SHARED(float, all);
+  wait_for_inputs();
+  all[thread_index()] = args.in[thread_index()];
+  sync_block();
+  let_next_begin();
+  args.out[thread_index()] = all[kRulesThreads - 1 - thread_index()];
+}
+
 RF_KERNEL(count_odd, RulesArgs, kRulesThreads) {
   const uint64_t odd = ballot((static_cast<int>(args.in[thread_index()]) & 1) != 0);
   if (lane() == 0) atomic_add(args.out, static_cast<float>(__builtin_popcountll(odd)));
@@ -50,6 +59,14 @@ RF_KERNEL(barrier_in_branch, RulesArgs, kRulesThreads) {
 RF_KERNEL(past_shared_memory, RulesArgs, kRulesThreads) {
   RF_SHARED(float[kRulesThreads], all);
   all[thread_index() + 1] = 1;
+}
+RF_KERNEL(past_dynamic_shared, RulesArgs, kRulesThreads) {
+  RF_DYNAMIC_SHARED(float, all);
+  all[thread_index() + 1] = 1;
+}
+RF_KERNEL_EARLY(without_wait, RulesArgs, kRulesThreads) {
+  let_next_begin();
+  args.out[thread_index()] = args.in[thread_index()];
 }
 RF_KERNEL(past_global_memory, RulesArgs, kRulesThreads) {
   args.out[thread_index() + 1] = 1;

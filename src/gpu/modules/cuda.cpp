@@ -13,8 +13,8 @@ namespace rocmforge::gpu::modules {
 namespace {
 
 constexpr int kMaxDevices = 64;
+constexpr unsigned kMaxSharedBytes = 227 << 10;
 constexpr Code kInvalidDevice = 101;
-constexpr Code kNotSupported = 801;
 
 // As CUDA's driver takes them: CUlaunchConfig and CUlaunchAttribute.
 struct LaunchAttribute {
@@ -31,11 +31,15 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
 constexpr int kClusterDimension = 4;
+constexpr int kProgrammaticSerialization = 6;
+constexpr int kMaxDynamicShared = 8;  // CUfunction_attribute
 
 struct More {
   Code (*retain_context)(void** out, int device) = nullptr;
   Code (*set_context)(void* context) = nullptr;
   Code (*error_text)(Code code, const char** out) = nullptr;
+  Code (*set_attribute)(void* function, int attribute, int value) = nullptr;
+  LaunchKernel launch = nullptr;
   Code (*launch_with)(const LaunchConfig* config, void* function, void** params, void** extra) = nullptr;
 };
 
@@ -53,15 +57,28 @@ bool load_more(void* library) {
   };
   take(m.launch_with, "cuLaunchKernelEx");  // absent from drivers that are older than Hopper
   return take(m.retain_context, "cuDevicePrimaryCtxRetain") && take(m.set_context, "cuCtxSetCurrent") &&
-         take(m.error_text, "cuGetErrorString");
+         take(m.error_text, "cuGetErrorString") && take(m.set_attribute, "cuFuncSetAttribute") &&
+         take(m.launch, "cuLaunchKernel");
 }
 
-Code launch_clusters(void* function, const unsigned (&grid)[3], unsigned cluster, unsigned n_threads, void* stream,
-                     void** params) {
-  if (more().launch_with == nullptr) return kNotSupported;
-  const LaunchAttribute attribute{kClusterDimension, {1, 1, cluster}};
-  const LaunchConfig config{{grid[0], grid[1], grid[2]}, {n_threads, 1, 1}, 0, stream, &attribute, 1};
+Code launch(void* function, const LaunchShape& shape, void* stream, void** params) {
+  const Grid& grid = shape.grid;
+  if (more().launch_with == nullptr) {
+    if (grid.cluster > 1) return kNotSupported;
+    return more().launch(function, grid.x, grid.y, grid.z, shape.n_threads, 1, 1, shape.shared_bytes, stream, params,
+                         nullptr);
+  }
+  LaunchAttribute attributes[2];
+  unsigned n = 0;
+  if (grid.cluster > 1) attributes[n++] = {kClusterDimension, {1, 1, grid.cluster}};
+  if (shape.overlaps) attributes[n++] = {kProgrammaticSerialization, {1}};
+  const LaunchConfig config{
+      {grid.x, grid.y, grid.z}, {shape.n_threads, 1, 1}, shape.shared_bytes, stream, attributes, n};
   return more().launch_with(&config, function, params, nullptr);
+}
+
+Code allow_shared(void* function, unsigned n_bytes) {
+  return more().set_attribute(function, kMaxDynamicShared, static_cast<int>(n_bytes));
 }
 
 // The primary context is shared with whatever else in the process uses the device, and kept.
@@ -117,7 +134,6 @@ constexpr FunctionNames kNames = {
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",
-    "cuLaunchKernel",
     "cuStreamBeginCapture_v2",
     "cuStreamEndCapture",
     "cuGraphInstantiateWithFlags",
@@ -128,6 +144,7 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"cuda", kLibraries, &kNames, load_more, launch_clusters, use, describe, kKernelFiles};
+const Vendor kVendor = {"cuda",       kLibraries,      &kNames, load_more, launch,
+                        allow_shared, kMaxSharedBytes, use,     describe,  kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

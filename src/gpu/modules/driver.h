@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/api.h"
+
 namespace rocmforge::gpu::modules {
 
 using Code = int;  // 0: no error, 2: out of memory, in both
 inline constexpr Code kOutOfMemory = 2;
+inline constexpr Code kNotSupported = 801;  // in both
 
 struct Driver {
   Code (*init)(unsigned flags);
@@ -41,8 +44,6 @@ struct Driver {
   Code (*module_load)(void** out, const void* image);
   Code (*module_unload)(void* module);
   Code (*module_function)(void** out, void* module, const char* name);
-  Code (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                 unsigned block_z, unsigned shared_bytes, void* stream, void** params, void** extra);
 
   Code (*capture_begin)(void* stream, int mode);
   Code (*capture_end)(void* stream, void** graph);
@@ -68,6 +69,11 @@ struct KernelFile {
   const void* image;
 };
 
+// Both launch a kernel so, under different names.
+using LaunchKernel = Code (*)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                              unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** params,
+                              void** extra);
+
 // What CUDA and HIP do differently.
 struct Vendor {
   const char* module;            // "cuda"
@@ -75,9 +81,11 @@ struct Vendor {
   const FunctionNames* names;
   // Takes what else it needs from the library, false when something is missing.
   bool (*load_more)(void* library);
-  // Launches with neighbouring blocks in clusters along z; null where there are none.
-  Code (*launch_clusters)(void* function, const unsigned (&grid)[3], unsigned cluster, unsigned n_threads, void* stream,
-                          void** params);
+  // In clusters and overlapping where there is that. Overlap that there is not is no error.
+  Code (*launch)(void* function, const LaunchShape& shape, void* stream, void** params);
+  // Before a kernel is launched with so much dynamic shared memory; null where that need not be said.
+  Code (*allow_shared)(void* function, unsigned n_bytes);
+  unsigned max_shared_bytes;  // dynamic, of a block, on the largest device
   // Makes the device the calling thread's, for all functions above.
   Code (*use)(int device);
   const char* (*describe)(Code code);

@@ -11,8 +11,9 @@ namespace rocmforge::gpu {
 
 struct GpuDevice {
   int index = 0;
-  std::mutex mutex;  // guards `modules`
+  std::mutex mutex;  // guards what follows
   std::map<std::string, void*> modules;
+  std::map<const GpuKernel*, uint32_t> shared_allowed;  // bytes
 };
 
 namespace modules {
@@ -213,15 +214,25 @@ GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel*
   return status;
 }
 
-GpuStatus launch(GpuDevice* device, GpuKernel* kernel, Grid grid, uint32_t n_threads, const void* args, size_t,
-                 GpuStream* stream) {
-  void* params[] = {const_cast<void*>(args)};
-  if (grid.cluster > 1) {
-    if (kVendor.launch_clusters == nullptr) return unavailable("there are no clusters of blocks here");
-    const unsigned blocks[3] = {grid.x, grid.y, grid.z};
-    return call(device, kVendor.launch_clusters, kernel, blocks, grid.cluster, n_threads, stream, params);
+GpuStatus allow_shared(GpuDevice* device, GpuKernel* kernel, uint32_t n_bytes) {
+  if (n_bytes > kVendor.max_shared_bytes) {
+    last_failure = std::to_string(n_bytes) + " bytes of dynamic shared memory for a block, at most " +
+                   std::to_string(kVendor.max_shared_bytes) + " here";
+    return GpuStatus::failed;
   }
-  return call(device, driver().launch, kernel, grid.x, grid.y, grid.z, n_threads, 1, 1, 0, stream, params, nullptr);
+  if (n_bytes == 0 || kVendor.allow_shared == nullptr) return GpuStatus::ok;
+  const std::lock_guard lock(device->mutex);
+  uint32_t& allowed = device->shared_allowed[kernel];
+  if (n_bytes <= allowed) return GpuStatus::ok;
+  const GpuStatus status = call(device, kVendor.allow_shared, kernel, n_bytes);
+  if (status == GpuStatus::ok) allowed = n_bytes;
+  return status;
+}
+
+GpuStatus launch(GpuDevice* device, GpuKernel* kernel, LaunchShape shape, const void* args, size_t, GpuStream* stream) {
+  if (const GpuStatus status = allow_shared(device, kernel, shape.shared_bytes); status != GpuStatus::ok) return status;
+  void* params[] = {const_cast<void*>(args)};
+  return call(device, kVendor.launch, kernel, shape, stream, params);
 }
 
 GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {

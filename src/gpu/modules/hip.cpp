@@ -10,9 +10,12 @@
 namespace rocmforge::gpu::modules {
 namespace {
 
+constexpr unsigned kMaxSharedBytes = 64 << 10;
+
 struct More {
   Code (*set_device)(int device) = nullptr;
   const char* (*error_text)(Code code) = nullptr;
+  LaunchKernel launch = nullptr;
 };
 
 More& more() {
@@ -27,7 +30,15 @@ bool load_more(void* library) {
     std::memcpy(&function, &found, sizeof found);
     return found != nullptr;
   };
-  return take(m.set_device, "hipSetDevice") && take(m.error_text, "hipGetErrorString");
+  return take(m.set_device, "hipSetDevice") && take(m.error_text, "hipGetErrorString") &&
+         take(m.launch, "hipModuleLaunchKernel");
+}
+
+Code launch(void* function, const LaunchShape& shape, void* stream, void** params) {
+  const Grid& grid = shape.grid;
+  if (grid.cluster > 1) return kNotSupported;
+  return more().launch(function, grid.x, grid.y, grid.z, shape.n_threads, 1, 1, shape.shared_bytes, stream, params,
+                       nullptr);
 }
 
 Code use(int device) {
@@ -69,7 +80,6 @@ constexpr FunctionNames kNames = {
     "hipModuleLoadData",
     "hipModuleUnload",
     "hipModuleGetFunction",
-    "hipModuleLaunchKernel",
     "hipStreamBeginCapture",
     "hipStreamEndCapture",
     "hipGraphInstantiateWithFlags",
@@ -80,6 +90,7 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"hip", kLibraries, &kNames, load_more, nullptr, use, describe, kKernelFiles};
+const Vendor kVendor = {"hip",   kLibraries,      &kNames, load_more, launch,
+                        nullptr, kMaxSharedBytes, use,     describe,  kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

@@ -157,10 +157,10 @@ RF_HIP int hipModuleGetFunction(void** out, void*, const char* name) {
   return code(emu::api().find(device(), "", name, out_as<GpuKernel>(out)));
 }
 RF_HIP int hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned n_threads, unsigned,
-                                 unsigned, unsigned, void* stream, void** params, void**) {
+                                 unsigned, unsigned shared_bytes, void* stream, void** params, void**) {
   const auto* entry = static_cast<const emu::KernelEntry*>(function);
-  return code(emu::api().launch(device(), as<GpuKernel>(function), {x, y, z}, n_threads, params[0], entry->args_bytes,
-                                as<GpuStream>(stream)));
+  return code(emu::api().launch(device(), as<GpuKernel>(function), {{x, y, z}, n_threads, shared_bytes}, params[0],
+                                entry->args_bytes, as<GpuStream>(stream)));
 }
 
 RF_HIP int hipStreamBeginCapture(void* stream, int) {

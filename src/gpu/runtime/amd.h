@@ -16,8 +16,10 @@
 #define RF_KERNELS kernels
 #define RF_DEVICE __device__ inline __attribute__((always_inline))
 #define RF_SHARED(T, name) __attribute__((shared)) std::type_identity_t<T> name
+#define RF_DYNAMIC_SHARED(T, name) \
+  std::type_identity_t<T>* const name = reinterpret_cast<std::type_identity_t<T>*>(dynamic_shared)
 #define RF_UNROLL _Pragma("unroll")
-#define RF_KERNEL(name, Args, n_threads) \
+#define RF_KERNEL_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(n_threads, n_threads))) name(const Args args)
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -27,6 +29,8 @@ inline constexpr uint32_t kWave = 64;
 #else
 inline constexpr uint32_t kWave = 32;
 #endif
+
+extern __attribute__((shared, aligned(128))) unsigned char dynamic_shared[];
 
 RF_DEVICE uint32_t thread_index() {
   return __builtin_amdgcn_workitem_id_x();
@@ -43,6 +47,8 @@ RF_DEVICE uint32_t block_z() {
 RF_DEVICE void keep_order() {
   __builtin_amdgcn_sched_barrier(0);
 }
+RF_DEVICE void wait_for_inputs() {}
+RF_DEVICE void let_next_begin() {}
 RF_DEVICE void sync_block() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();

@@ -11,13 +11,17 @@
 #define RF_KERNELS kernels
 #define RF_DEVICE __device__ __forceinline__
 #define RF_SHARED(T, name) __shared__ std::type_identity_t<T> name
+#define RF_DYNAMIC_SHARED(T, name) \
+  std::type_identity_t<T>* const name = reinterpret_cast<std::type_identity_t<T>*>(dynamic_shared)
 #define RF_UNROLL _Pragma("unroll")
-#define RF_KERNEL(name, Args, n_threads) \
+#define RF_KERNEL_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads) name(const __grid_constant__ Args args)
 
 namespace rocmforge::gpu::RF_KERNELS {
 
 inline constexpr uint32_t kWave = 32;
+
+extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
 RF_DEVICE uint32_t thread_index() {
   return threadIdx.x;
@@ -32,6 +36,16 @@ RF_DEVICE uint32_t block_z() {
   return blockIdx.z;
 }
 RF_DEVICE void keep_order() {}
+RF_DEVICE void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+RF_DEVICE void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 RF_DEVICE void sync_block() {
   __syncthreads();
 }

@@ -17,8 +17,10 @@
 #define RF_DEVICE inline
 #define RF_SHARED(T, name) \
   auto& name = *static_cast<std::type_identity_t<T>*>(::rocmforge::gpu::emu::shared_memory(sizeof(T)))
+#define RF_DYNAMIC_SHARED(T, name) \
+  auto* const name = static_cast<std::type_identity_t<T>*>(::rocmforge::gpu::emu::dynamic_shared_memory())
 #define RF_UNROLL
-#define RF_KERNEL(name, Args, n_threads)                                    \
+#define RF_KERNEL_EARLY(name, Args, n_threads)                              \
   static void name(const Args& args);                                       \
   static const ::rocmforge::gpu::emu::KernelEntry entry_of_##name(          \
       RF_EMU_FILE, #name, RF_EMU_VARIANT, n_threads, sizeof(Args),          \
@@ -42,6 +44,10 @@ RF_DEVICE uint32_t block_z() {
   return emu::current->block.z;
 }
 RF_DEVICE void keep_order() {}
+RF_DEVICE void wait_for_inputs() {
+  emu::wait_for_inputs();
+}
+RF_DEVICE void let_next_begin() {}
 RF_DEVICE void sync_block(int line = __builtin_LINE()) {
   emu::wait_for_block(line);
 }

@@ -28,6 +28,8 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(repack, repack);
     RF_PLACE(norm, rms_norm);
     RF_PLACE(rope, rope);
+    RF_PLACE(rope, rope_store_f16);
+    RF_PLACE(rope, rope_store_f32);
     RF_PLACE(route, route);
     RF_PLACE(elementwise, scale_and_cap);
     RF_PLACE(elementwise, silu_multiply);

@@ -22,6 +22,8 @@ enum class FixedKernel : uint8_t {
   repack,
   rms_norm,
   rope,
+  rope_store_f16,
+  rope_store_f32,
   route,
   scale_and_cap,
   silu_multiply,

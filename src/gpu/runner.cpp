@@ -6,18 +6,14 @@
 #include <array>
 #include <utility>
 
-#include "gpu/kernels/attend.h"
-#include "gpu/kernels/attend_tiles.h"
 #include "gpu/kernels/elementwise.h"
 #include "gpu/kernels/embed.h"
 #include "gpu/kernels/matmul.h"
 #include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/norm.h"
-#include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
 #include "gpu/supported.h"
-#include "model/rope.h"
 
 namespace rocmforge {
 
@@ -26,15 +22,21 @@ using gpu::FormatKernel;
 using gpu::product_kind;
 using gpu::ProductKind;
 
-static_assert(gpu::kPagePositions == kPageTokens);
-
 Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
-  for (const Step& step : steps) {
+  for (size_t i = 0; i < steps.size(); i++) {
+    const Step& step = steps[i];
     TRY(gpu::check_supported(step, weights_));
     const auto* norm = std::get_if<Norm>(&step);
     const bool takes_the_sum = waiting_ && norm != nullptr && norm->in == waiting_->out && norm->group == 0 &&
                                n_rows(norm->out) == n_rows(waiting_->out);
     if (!takes_the_sum) TRY(finish());
+    const auto* rope = std::get_if<Rope>(&step);
+    const auto* store = i + 1 < steps.size() ? std::get_if<StoreKv>(&steps[i + 1]) : nullptr;
+    if (rope != nullptr && store != nullptr && rope->k == store->k) {
+      TRY(rope_and_store(*rope, *store));
+      i++;
+      continue;
+    }
     TRY(std::visit(*this, step));
   }
   return {};
@@ -239,78 +241,6 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
                gpu::ElementArgs{out, out, nullptr, n, step.scale, step.softcap}));
   }
   return {};
-}
-
-Result<void> GpuBackend::Runner::operator()(const Rope& step) const {
-  const float* factors = TRY(vector_of(step.factors, 0));
-  const double* turns = TRY(self_.rope_table(step.rope));
-  const bool halves = step.rope.pairs == RopePairs::halves;
-  const uint32_t n_pairs = step.rope.n_dims / 2;
-  const gpu::RopeArgs args{.heads = {slot(step.q).data, slot(step.k).data},
-                           .n_heads = {slot(step.q).width / step.head_size, slot(step.k).width / step.head_size},
-                           .positions = batch_.positions,
-                           .turns = turns,
-                           .factors = factors,
-                           .magnitude = static_cast<float>(rope_magnitude(step.rope)),
-                           .head_size = step.head_size,
-                           .n_pairs = n_pairs,
-                           .pair_step = halves ? 1u : 2u,
-                           .pair_apart = halves ? n_pairs : 1u};
-  return launch(FixedKernel::rope, gpu::rope_grid(n_rows(step.q), args), gpu::kRopeThreads, args);
-}
-
-Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
-  const uint32_t width = slot(step.k).width;
-  CHECK(width == self_.kv_width_ && slot(step.v).width == width);
-  std::byte* cache = self_.memory_.data() + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes;
-  return launch(self_.kv_type_ == KvType::f16 ? FixedKernel::store_kv_f16 : FixedKernel::store_kv_f32,
-                gpu::store_kv_grid(n_rows(step.k), width), gpu::kStoreKvThreads,
-                gpu::StoreKvArgs{cache, slot(step.k).data, slot(step.v).data, batch_, width});
-}
-
-Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
-  CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
-  CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
-  const uint32_t n = n_rows(step.q);
-  uint32_t n_chunks = 1;
-  if (n <= gpu::kMaxChunkedRows) {
-    n_chunks =
-        std::clamp((extent_.longest + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
-  }
-  const bool in_parts = n_chunks > 1;
-  const float* sinks = TRY(vector_of(step.sinks, 0));
-  std::byte* memory = self_.memory_.data();
-  gpu::AttendArgs args{.out = slot(step.out).data,
-                       .q = slot(step.q).data,
-                       .cache = memory + self_.layout_.kv + step.layer * self_.layout_.kv_layer_bytes,
-                       .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
-                       .sinks = sinks,
-                       .batch = batch_,
-                       .n_heads = step.n_heads,
-                       .n_kv_heads = step.n_kv_heads,
-                       .head_size = step.head_size,
-                       .window = step.window,
-                       .scale = step.scale,
-                       .softcap = step.softcap};
-  CHECK(!in_parts || uint64_t{n} * gpu::kMaxChunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
-                         self_.layout_.attention_parts_bytes);
-  const bool f16 = self_.kv_type_ == KvType::f16;
-  // Passes that may be recorded do without: launched and replayed they give the same bits.
-  if (f16 && n > gpu::Recordings::kMaxRows && extent_.most_rows >= gpu::kMinTiledRows &&
-      gpu::has_attend_tiles(step.head_size)) {
-    TRY(launch(step.head_size <= 64 ? FixedKernel::attend_tiles_64 : FixedKernel::attend_tiles_128,
-               gpu::attend_tiles_grid(n, step.n_heads, self_.device_->wave()), gpu::kAttendTilesThreads,
-               gpu::AttendTilesArgs{args, n}));
-    if (extent_.fewest_rows >= gpu::kMinTiledRows) return {};
-    args.min_tiled_rows = gpu::kMinTiledRows;
-  }
-  const FixedKernel kernel = step.head_size <= 64    ? f16 ? FixedKernel::attend_f16_64 : FixedKernel::attend_f32_64
-                             : step.head_size <= 128 ? f16 ? FixedKernel::attend_f16_128 : FixedKernel::attend_f32_128
-                             : f16                   ? FixedKernel::attend_f16_256
-                                                     : FixedKernel::attend_f32_256;
-  TRY(launch(kernel, gpu::attend_grid(n, step.n_heads, n_chunks), gpu::kAttendThreads, args));
-  if (!in_parts) return {};
-  return launch(FixedKernel::join_chunks, gpu::attend_grid(n, step.n_heads, 1), gpu::kAttendThreads, args);
 }
 
 Result<void> GpuBackend::Runner::operator()(const Activate& step) const {

@@ -5,6 +5,7 @@
 #include "gpu/kernels/batch_view.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
+#include "gpu/kernels/rope.h"
 
 namespace rocmforge {
 
@@ -69,6 +70,12 @@ class GpuBackend::Runner {
                       const Args& args) const {
     return launch(TRY(self_.kernels_.get(kernel, dtype)), {grid, n_threads}, args);
   }
+
+  // runner_attention.cpp
+  std::byte* cache_of(uint32_t layer) const;
+  Result<gpu::RopeArgs> rope_args(const Rope& step) const;
+  gpu::StoreKvArgs store_args(const StoreKv& step) const;
+  Result<void> rope_and_store(const Rope& rope, const StoreKv& store) const;
 
   // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
   bool is_wanted_as_bytes(SlotId id) const;

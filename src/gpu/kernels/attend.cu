@@ -8,28 +8,9 @@
 
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/attend_share.h"
+#include "gpu/kernels/kv_cache.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
-
-RF_DEVICE float cached(const float* at) {
-  return *at;
-}
-RF_DEVICE float cached(const F16* at) {
-  return widen(*at);
-}
-RF_DEVICE void put_cached(float* at, float v) {
-  *at = v;
-}
-RF_DEVICE void put_cached(F16* at, float v) {
-  *at = narrow(v);
-}
-
-// A position's keys; its values are kPagePositions rows further.
-template <class T>
-RF_DEVICE T* cache_row(T* cache, const BatchView& batch, uint32_t row, uint32_t position, uint32_t width) {
-  const uint64_t page = batch.pages[batch.first_page[row] + position / kPagePositions];
-  return cache + (page * 2 * kPagePositions + position % kPagePositions) * width;
-}
 
 template <class T>
 RF_DEVICE void store_rows(const StoreKvArgs& args) {

@@ -1,8 +1,11 @@
 // Turns the pairs of every head by position times frequency. Angles grow with the position, so they are computed and
-// reduced in f64; sine and cosine of what is left are a short polynomial, the same on every device.
+// reduced in f64; sine and cosine of what is left are a short polynomial, the same on every device. They need
+// nothing that kernels write (positions come with the batch, turns with the model), so they are found ahead of the
+// wait.
 
 #include "gpu/runtime.h"
 
+#include "gpu/kernels/kv_cache.h"
 #include "gpu/kernels/rope.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -34,12 +37,16 @@ RF_DEVICE SineCosine sine_cosine(double angle) {
   }
 }
 
-RF_KERNEL(rope, RopeArgs, kRopeThreads) {
-  const uint32_t i = block_y() * kRopeThreads + thread_index();
+// The heads of thread i of a row: one pair of kRopeHeads neighbours. also(element of the row's keys, value) for each
+// that is of a key.
+template <class Also>
+RF_DEVICE void turn_heads(const RopeArgs& args, uint32_t i, const Also& also) {
   const uint32_t pair = i % args.n_pairs, n_heads = args.n_heads[0] + args.n_heads[1];
+  if (args.factors != nullptr && args.factors_are_made != 0) wait_for_inputs();
   const double factor = args.factors != nullptr ? static_cast<double>(args.factors[pair]) : 1.0;
   const SineCosine turn = sine_cosine(args.positions[block_x()] * (args.turns[pair] / factor));
   const float sine = turn.sine * args.magnitude, cosine = turn.cosine * args.magnitude;
+  wait_for_inputs();
   RF_UNROLL
   for (uint32_t n = 0; n < kRopeHeads; n++) {
     const uint32_t head = i / args.n_pairs * kRopeHeads + n;
@@ -48,12 +55,55 @@ RF_KERNEL(rope, RopeArgs, kRopeThreads) {
     const uint32_t of_its_kind = is_key ? args.n_heads[1] : args.n_heads[0];
     float* row =
         (is_key ? args.heads[1] : args.heads[0]) + static_cast<uint64_t>(block_x()) * of_its_kind * args.head_size;
-    float* first = row + (is_key ? head - args.n_heads[0] : head) * args.head_size + pair * args.pair_step;
-    float* second = first + args.pair_apart;
-    const float x = *first, y = *second;
-    *first = x * cosine - y * sine;
-    *second = x * sine + y * cosine;
+    const uint32_t first = (is_key ? head - args.n_heads[0] : head) * args.head_size + pair * args.pair_step;
+    const uint32_t second = first + args.pair_apart;
+    const float x = row[first], y = row[second];
+    row[first] = x * cosine - y * sine;
+    row[second] = x * sine + y * cosine;
+    if (is_key) {
+      also(first, row[first]);
+      also(second, row[second]);
+    }
   }
+}
+
+RF_KERNEL_EARLY(rope, RopeArgs, kRopeThreads) {
+  let_next_begin();
+  turn_heads(args, block_y() * kRopeThreads + thread_index(), [](uint32_t, float) {});
+}
+
+// Threads beyond those that turn pairs copy: the values first, then what the keys have beyond their pairs.
+template <class T>
+RF_DEVICE void turn_and_store(const RopeStoreArgs& args) {
+  let_next_begin();
+  const RopeArgs& rope = args.rope;
+  const StoreKvArgs& store = args.store;
+  const uint32_t row = block_x();
+  T* keys = cache_row(static_cast<T*>(store.cache), store.batch, row, store.batch.positions[row], store.width);
+  T* values = keys + static_cast<uint64_t>(kPagePositions) * store.width;
+  uint32_t i = block_y() * kRopeThreads + thread_index();
+  if (i < args.n_turning) {
+    turn_heads(rope, i, [&](uint32_t at, float v) { put_cached(keys + at, v); });
+    return;
+  }
+  wait_for_inputs();
+  i -= args.n_turning;
+  const uint64_t from = static_cast<uint64_t>(row) * store.width;
+  if (i < store.width) {
+    put_cached(values + i, store.values[from + i]);
+    return;
+  }
+  i -= store.width;
+  const uint32_t n_still = rope.head_size - 2 * rope.n_pairs;
+  if (n_still == 0 || i >= rope.n_heads[1] * n_still) return;
+  const uint32_t at = i / n_still * rope.head_size + 2 * rope.n_pairs + i % n_still;
+  put_cached(keys + at, store.keys[from + at]);
+}
+RF_KERNEL_EARLY(rope_store_f32, RopeStoreArgs, kRopeThreads) {
+  turn_and_store<float>(args);
+}
+RF_KERNEL_EARLY(rope_store_f16, RopeStoreArgs, kRopeThreads) {
+  turn_and_store<F16>(args);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/api.h"
+#include "gpu/kernels/attend.h"
 
 namespace rocmforge::gpu {
 
@@ -13,6 +14,7 @@ struct RopeArgs {
   const uint32_t* positions;  // by row
   const double* turns;        // n_pairs: radians per position
   const float* factors;       // n_pairs divisors of the turns, or null
+  uint32_t factors_are_made;  // by a kernel ahead of this one; else they are a weight
   float magnitude;            // rotated values grow by this
   uint32_t head_size;
   uint32_t n_pairs;
@@ -20,14 +22,28 @@ struct RopeArgs {
   uint32_t pair_apart;  // from a pair's first element to its second
 };
 
+// rope_store_TYPE: also puts the keys, turned, and the values into the cache. rope.heads[1] is store.keys.
+struct RopeStoreArgs {
+  RopeArgs rope;
+  StoreKvArgs store;
+  uint32_t n_turning;  // as below
+};
+
 inline constexpr uint32_t kRopeThreads = 128;
 
 // A thread turns one pair of this many heads: finding the turn costs more than turning.
 inline constexpr uint32_t kRopeHeads = 4;
 
+// Threads that a row's pairs take.
+constexpr uint32_t n_turning(const RopeArgs& args) {
+  return (args.n_heads[0] + args.n_heads[1] + kRopeHeads - 1) / kRopeHeads * args.n_pairs;
+}
 inline Grid rope_grid(uint32_t n_rows, const RopeArgs& args) {
-  const uint32_t n_sets = (args.n_heads[0] + args.n_heads[1] + kRopeHeads - 1) / kRopeHeads;
-  return {n_rows, (n_sets * args.n_pairs + kRopeThreads - 1) / kRopeThreads};
+  return {n_rows, (n_turning(args) + kRopeThreads - 1) / kRopeThreads};
+}
+inline Grid rope_store_grid(uint32_t n_rows, const RopeStoreArgs& args) {
+  const uint32_t n_still = args.rope.n_heads[1] * (args.rope.head_size - 2 * args.rope.n_pairs);
+  return {n_rows, (n_turning(args.rope) + args.store.width + n_still + kRopeThreads - 1) / kRopeThreads};
 }
 
 }  // namespace rocmforge::gpu

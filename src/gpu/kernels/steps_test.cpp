@@ -171,6 +171,7 @@ TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
                         on_positions.data(),
                         on_turns.data(),
                         on_factors.data(),
+                        0,
                         1.5f,
                         kHeadSize,
                         kPairs,
@@ -201,6 +202,52 @@ TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
       }
     }
     EXPECT_LE(nmse(keys.values(), expected_keys), 1e-13);
+  }
+}
+
+TEST_P(Steps, RopeAndStoreAreRopeThenStore) {
+  constexpr uint32_t kHeads = 3, kKvHeads = 2, kPairs = 8, kWidth = kKvHeads * 20;
+  const std::vector<uint32_t> positions = {0, 63, 64, 200}, first_page = {0, 1, 2, 1}, pages = {3, 2, 4, 0, 1};
+  const auto n_rows = static_cast<uint32_t>(positions.size());
+  const auto q = noise(n_rows * kHeads * 20), k = noise(n_rows * kWidth), v = noise(n_rows * kWidth);
+  const auto on_positions = put(positions), on_first = put(first_page), on_pages = put(pages);
+  const auto on_turns = put(std::vector<double>(kPairs, 0.37));
+  const auto on_v = put(v);
+  BatchView batch{};
+  batch.positions = on_positions.data();
+  batch.first_page = on_first.data();
+  batch.pages = on_pages.data();
+  for (const uint32_t head_size : {20u, 2 * kPairs, 40u}) {  // 20 and 40: elements that no pair holds
+    for (const char* type : {"f16", "f32"}) {
+      const uint32_t n_kv_heads = kWidth / head_size;
+      const std::vector<float> untouched(pages.size() * 2 * kPagePositions * kWidth, 0.25f);
+      const auto apart_q = put(q), apart_k = put(k), apart_cache = put(untouched);
+      const auto joint_q = put(q), joint_k = put(k), joint_cache = put(untouched);
+      const uint32_t width = n_kv_heads * head_size, n_heads = kHeads * 20 / head_size;
+      const RopeArgs rope{{apart_q.data(), apart_k.data()},
+                          {n_heads, n_kv_heads},
+                          on_positions.data(),
+                          on_turns.data(),
+                          nullptr,
+                          0,
+                          1.5f,
+                          head_size,
+                          kPairs,
+                          1,
+                          kPairs};
+      const StoreKvArgs store{apart_cache.data(), apart_k.data(), on_v.data(), batch, width};
+      run("rope", "rope", rope_grid(n_rows, rope), kRopeThreads, rope);
+      run("attend", std::string("store_kv_") + type, store_kv_grid(n_rows, width), kStoreKvThreads, store);
+      RopeStoreArgs both{rope, store, n_turning(rope)};
+      both.rope.heads[0] = joint_q.data();
+      both.rope.heads[1] = joint_k.data();
+      both.store.keys = joint_k.data();
+      both.store.cache = joint_cache.data();
+      run("rope", std::string("rope_store_") + type, rope_store_grid(n_rows, both), kRopeThreads, both);
+      EXPECT_EQ(joint_q.values(), apart_q.values());
+      EXPECT_EQ(joint_k.values(), apart_k.values());
+      EXPECT_EQ(joint_cache.values(), apart_cache.values()) << type << ", heads of " << head_size;
+    }
   }
 }
 

@@ -28,7 +28,7 @@ Memory make_rows(const PackedFormat* format, DType dtype, size_t n_bytes) {
   for (size_t at = 0; at < n_units * unit.size(); at += unit.size()) {
     if (format != nullptr) {
       for (size_t r = 0; r < kMaxPackedRows; r += format->n_rows) {
-        format->pack(rows.data() + at + r * row_bytes, unit.data() + r * row_bytes, kWidth / info.block_elements);
+        format->pack(rows.data() + at + r * row_bytes, unit.data() + r * row_bytes, kWidth / packed_elements(dtype));
       }
     } else {
       std::copy(unit.begin(), unit.end(), rows.data() + at);
@@ -49,20 +49,31 @@ void report(benchmark::State& state, size_t weight_bytes, size_t n_products) {
 void packed_matmul(benchmark::State& state, const Kernels* kernels, const PackedFormat* format, size_t n_tokens,
                    size_t n_bytes) {
   const auto dtype = static_cast<DType>(format->dtype);
-  const DTypeInfo& info = dtype_info(dtype);
   const auto rows = make_rows(format, dtype, n_bytes);
-  const size_t n_groups = kWidth / info.block_elements;
-  const size_t n_units = rows.size() / (format->n_rows * n_groups * info.block_bytes);
+  const size_t n_groups = kWidth / packed_elements(dtype);
+  const size_t n_units = rows.size() / (n_groups * packed_cut(dtype)->group_bytes(format->n_rows));
   const size_t n_rows = n_units * format->n_rows;
   gguf::RandomBits random(2);
   std::vector<float> values(n_tokens * kWidth), products(n_tokens * n_rows);
   for (float& value : values) value = random.normal();
   std::vector<QuantBlock> blocks(values.size() / kQuantElements);
   kernels->quantize(blocks.data(), values.data(), blocks.size());
-  std::vector<const QuantBlock*> in;
+  std::vector<uint16_t> halves(values.size());
+  kernels->to_bf16(halves.data(), values.data(), values.size());
+  std::vector<const void*> in;
   std::vector<float*> out;
   for (size_t t = 0; t < n_tokens; t++) {
-    in.push_back(blocks.data() + t * kWidth / kQuantElements);
+    switch (format->input) {
+      case InputForm::floats:
+        in.push_back(&values[t * kWidth]);
+        break;
+      case InputForm::bf16:
+        in.push_back(&halves[t * kWidth]);
+        break;
+      case InputForm::blocks:
+        in.push_back(&blocks[t * kWidth / kQuantElements]);
+        break;
+    }
     out.push_back(products.data() + t * n_rows);
   }
   for (auto _ : state) format->matmul({rows.data(), n_units, n_groups}, {in.data(), out.data(), n_tokens, 0});
@@ -87,8 +98,8 @@ void float_matmul(benchmark::State& state, FloatMatmul matmul, DType dtype, size
 void pack(benchmark::State& state, const PackedFormat* format) {
   const auto dtype = static_cast<DType>(format->dtype);
   const auto rows = make_rows(nullptr, dtype, 64 << 10);
-  const size_t n_groups = kWidth / dtype_info(dtype).block_elements;
-  const size_t unit_bytes = format->n_rows * n_groups * dtype_info(dtype).block_bytes;
+  const size_t n_groups = kWidth / packed_elements(dtype);
+  const size_t unit_bytes = n_groups * packed_cut(dtype)->group_bytes(format->n_rows);
   std::vector<std::byte> to(rows.size());
   for (auto _ : state) {
     for (size_t at = 0; at + unit_bytes <= rows.size(); at += unit_bytes)
@@ -157,6 +168,8 @@ void register_all() {
       }
       add(type + "/from_memory",
           [=](benchmark::State& state) { packed_matmul(state, kernels, format, 1, kFromMemory); });
+      add(type + "/from_memory/tokens:64",
+          [=](benchmark::State& state) { packed_matmul(state, kernels, format, 64, kFromMemory); });
       add(type + "/pack", [=](benchmark::State& state) { pack(state, format); });
     }
     struct Plain {
@@ -168,7 +181,7 @@ void register_all() {
          {Plain{"f32", kernels->matmul_f32, DType::f32}, Plain{"f16", kernels->matmul_f16, DType::f16},
           Plain{"bf16", kernels->matmul_bf16, DType::bf16}}) {
       for (const size_t n : {1, 32}) {
-        add(isa + "/" + plain.name + "/tokens:" + std::to_string(n),
+        add(isa + "/rows_" + plain.name + "/tokens:" + std::to_string(n),
             [=](benchmark::State& state) { float_matmul(state, plain.matmul, plain.dtype, n, kCached); });
       }
     }

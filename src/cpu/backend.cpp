@@ -198,13 +198,11 @@ struct CpuBackend::Visitor {
     };
     const uint32_t width = slot(step.in).width;
     const uint32_t n = n_rows(step.in);
-    bool quantize = false;
     std::vector<Part> parts(step.parts.size());
     for (size_t p = 0; p < parts.size(); p++) {
       Part& part = parts[p];
       part.weight = find(step.parts[p].weight);
       part.bias = vector_of(step.parts[p].bias, part.bias_space);
-      quantize |= part.weight.format != nullptr;
       const uint64_t n_out = part.weight.shape.n_rows;
       CHECK(slot(step.parts[p].out).width == n_out && (part.bias.empty() || part.bias.size() == n_out));
     }
@@ -213,7 +211,7 @@ struct CpuBackend::Visitor {
       const uint32_t n_now = std::min(tile, n - first);
       std::vector<const float*> in;
       for (uint32_t r = 0; r < n_now; r++) in.push_back(row(step.in, first + r));
-      self.multiplier_.prepare(in, width, quantize);
+      self.multiplier_.prepare(in, width);
       std::vector<cpu::Product> products;
       for (size_t p = 0; p < parts.size(); p++) {
         parts[p].out.clear();

@@ -83,12 +83,8 @@ void Experts::multiply(std::span<const ExpertPart> parts, const Routing& routing
     for (size_t r = 0; r < n; r++) inputs.push_back(in + (first + r) * width);
     group(routing, first, n, parts[0].weights.n);
     std::vector<std::vector<Weight>> weights;  // by part and group
-    bool quantize = false;
-    for (const ExpertPart& part : parts) {
-      weights.push_back(used_weights(part, width));
-      quantize |= weights.back()[0].format != nullptr;
-    }
-    multiplier_.prepare(inputs, width, quantize);
+    for (const ExpertPart& part : parts) weights.push_back(used_weights(part, width));
+    multiplier_.prepare(inputs, width);
 
     std::vector<std::vector<uint32_t>> rows(groups_.size());
     std::vector<std::vector<float*>> outs(groups_.size() * parts.size());
@@ -121,7 +117,8 @@ void Experts::combine(const ExpertPart& part, const Routing& routing, const floa
     for (size_t pair = 0; pair < n * n_used; pair++) inputs.push_back(in + (first * n_used + pair) * width);
     group(routing, first, n, part.weights.n);
     const std::vector<Weight> weights = used_weights(part, width);
-    multiplier_.prepare(inputs, width, weights[0].format != nullptr);
+    multiplier_.prepare(inputs, width);
+    for (const Weight& weight : weights) multiplier_.prepare_for(weight);
 
     workers_.run((n_out + kCombinedRows - 1) / kCombinedRows, [&](size_t task, size_t worker) {
       const uint64_t begin = task * kCombinedRows;

@@ -21,6 +21,19 @@ size_t n_blocks(uint32_t width) {
   return (width + kQuantElements - 1) / kQuantElements;
 }
 
+// Bytes of a prepared input.
+size_t input_bytes(InputForm form, uint32_t width) {
+  switch (form) {
+    case InputForm::floats:
+      return width * sizeof(float);
+    case InputForm::bf16:
+      return width * sizeof(uint16_t);
+    case InputForm::blocks:
+      return n_blocks(width) * sizeof(QuantBlock);
+  }
+  RF_UNREACHABLE("a form that is none");
+}
+
 // The elements of `all` that `rows` names, or all of them.
 template <class T>
 std::span<const T> choose(std::vector<T>& space, const std::vector<T>& all, std::span<const uint32_t> rows) {
@@ -33,13 +46,15 @@ std::span<const T> choose(std::vector<T>& space, const std::vector<T>& all, std:
 }  // namespace
 
 uint64_t Multiplier::workspace_bytes(size_t n_threads, uint32_t max_width, uint32_t capacity) {
-  return uint64_t{capacity} * n_blocks(max_width) * sizeof(QuantBlock) +
+  const uint64_t n = uint64_t{capacity} * n_blocks(max_width);
+  return n * sizeof(QuantBlock) + n * kQuantElements * sizeof(uint16_t) +
          uint64_t{n_threads} * kDecodedRows * max_width * sizeof(float);
 }
 
 void Multiplier::reserve(uint32_t max_width, uint32_t capacity) {
   max_width_ = max_width;
   blocks_ = std::vector<QuantBlock>(capacity * n_blocks(max_width));
+  halves_ = {};
   scratch_ = std::vector<Scratch>(workers_.n_threads());
   for (Scratch& scratch : scratch_) scratch.rows.resize(kDecodedRows * max_width);
 }
@@ -49,16 +64,32 @@ uint32_t Multiplier::max_inputs(uint32_t width) const {
   return static_cast<uint32_t>(std::max<size_t>(1, blocks_.size() / n_blocks(width)));
 }
 
-void Multiplier::prepare(std::span<const float* const> in, uint32_t width, bool quantize) {
+void Multiplier::prepare(std::span<const float* const> in, uint32_t width) {
   CHECK(in.size() <= max_inputs(width));
   width_ = width;
   in_.assign(in.begin(), in.end());
-  quantized_.clear();
-  if (!quantize) return;
-  CHECK(width % kQuantElements == 0);
-  const size_t n = n_blocks(width);
-  for (size_t r = 0; r < in.size(); r++) quantized_.push_back(blocks_.data() + r * n);
-  workers_.run(in.size(), [&](size_t r, size_t) { kernels_.quantize(blocks_.data() + r * n, in_[r], n); });
+  for (auto& places : prepared_) places.clear();
+}
+
+void Multiplier::prepare_for(const Weight& weight) {
+  if (weight.format == nullptr || !prepared(weight.format->input).empty()) return;
+  auto& places = prepared(weight.format->input);
+  CHECK(width_ % kQuantElements == 0);
+  const size_t n = n_blocks(width_);
+  switch (weight.format->input) {
+    case InputForm::floats:
+      places.assign(in_.begin(), in_.end());
+      break;
+    case InputForm::bf16:
+      halves_.resize(blocks_.size() * kQuantElements);
+      for (size_t r = 0; r < in_.size(); r++) places.push_back(halves_.data() + r * width_);
+      workers_.run(in_.size(), [&](size_t r, size_t) { kernels_.to_bf16(&halves_[r * width_], in_[r], width_); });
+      break;
+    case InputForm::blocks:
+      for (size_t r = 0; r < in_.size(); r++) places.push_back(blocks_.data() + r * n);
+      workers_.run(in_.size(), [&](size_t r, size_t) { kernels_.quantize(&blocks_[r * n], in_[r], n); });
+      break;
+  }
 }
 
 void Multiplier::multiply(std::span<const Product> products) {
@@ -66,6 +97,7 @@ void Multiplier::multiply(std::span<const Product> products) {
     const Product* product;
     RowRange range;
   };
+  for (const Product& product : products) prepare_for(product.weight);
   uint64_t total_rows = 0;
   for (const Product& product : products) total_rows += product.weight.shape.n_rows;
   const uint64_t n_tasks = workers_.n_threads() == 1 ? 1 : workers_.n_threads() * kTasksPerThread;
@@ -99,9 +131,10 @@ void Multiplier::multiply_packed(const Product& product, const RowRange& range, 
   const Weight& weight = product.weight;
   const uint64_t unit_rows = weight.format->n_rows;
   CHECK(range.first % unit_rows == 0 && range.n % unit_rows == 0);
-  const auto in = choose(scratch_[worker].quantized, quantized_, product.rows);
+  const InputForm form = weight.format->input;
+  const auto in = choose(scratch_[worker].prepared, prepared(form), product.rows);
   const PackedUnits units = {weight.row(range.first), range.n / unit_rows, weight.n_groups()};
-  const size_t tile = std::max<size_t>(8, kInputBytes / (n_blocks(width_) * sizeof(QuantBlock)) / 8 * 8);
+  const size_t tile = std::max<size_t>(8, kInputBytes / input_bytes(form, width_) / 8 * 8);
   for (size_t t = 0; t < in.size(); t += tile) {
     weight.format->matmul(units, {&in[t], &product.out[t], std::min(tile, in.size() - t), range.out_row});
   }

@@ -40,31 +40,35 @@ class Multiplier {
   // Inputs of this width that can be prepared at once, at least one. REQUIRES: width <= max_width
   uint32_t max_inputs(uint32_t width) const;
 
-  // Takes the inputs of the products to come, row r at in[r]. `quantize`: some of the weights are packed.
+  // Takes the inputs of the products to come, row r at in[r].
   // REQUIRES: in.size() <= max_inputs(width); the floats stay until the products are done
-  void prepare(std::span<const float* const> in, uint32_t width, bool quantize);
+  void prepare(std::span<const float* const> in, uint32_t width);
 
   // All products, split over the workers.
   void multiply(std::span<const Product> products);
 
-  // Rows of a product, on this thread.
+  // The inputs in the form that this weight asks for; multiply() does it by itself.
+  void prepare_for(const Weight& weight);
+  // Rows of a product, on this thread. REQUIRES: prepare_for() its weight
   void multiply_rows(const Product& product, const RowRange& range, size_t worker);
 
  private:
   struct Scratch {
     std::vector<float> rows;  // decoded
     std::vector<const float*> in;
-    std::vector<const QuantBlock*> quantized;
+    std::vector<const void*> prepared;
   };
+  std::vector<const void*>& prepared(InputForm form) { return prepared_[static_cast<size_t>(form)]; }
   void multiply_packed(const Product& product, const RowRange& range, size_t worker);
   void multiply_plain(const Product& product, const RowRange& range, size_t worker);
 
   const Kernels& kernels_;
   Workers& workers_;
   std::vector<QuantBlock> blocks_;
+  std::vector<uint16_t> halves_;  // none until they are needed
   std::vector<const float*> in_;
-  std::vector<const QuantBlock*> quantized_;
-  std::vector<Scratch> scratch_;  // by worker
+  std::vector<const void*> prepared_[kInputForms];  // where each input is in a form; empty: not prepared
+  std::vector<Scratch> scratch_;                    // by worker
   uint32_t max_width_ = 0;
   uint32_t width_ = 0;
 };

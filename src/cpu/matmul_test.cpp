@@ -19,7 +19,9 @@ struct Problem {
 
 Problem make_problem(const Kernels& kernels, DType dtype, uint64_t n_rows, uint64_t n_blocks, size_t n_tokens,
                      gguf::RandomBits& random) {
-  const uint64_t n = n_blocks * dtype_info(dtype).block_elements;
+  const uint64_t block = dtype_info(dtype).block_elements;
+  // Floats: rows of a packed block's elements, or, as the third, of some more, which are not packed.
+  const uint64_t n = block > 1 ? n_blocks * block : n_blocks == 3 ? 37 : 32 * n_blocks;
   return {make_weight(kernels, {dtype, n, n_rows}, random), random_floats(random, n_tokens * n),
           random_floats(random, n_rows), n_tokens};
 }
@@ -36,14 +38,30 @@ std::vector<float> multiply(const Kernels& kernels, size_t n_threads, const Prob
     in.push_back(p.inputs.data() + t * width);
     to.push_back(out.data() + t * p.shape().n_rows);
   }
-  multiplier.prepare(in, width, p.w->weight.format != nullptr);
+  multiplier.prepare(in, width);
   const Product product = {p.w->weight, with_bias ? p.bias.data() : nullptr, {}, to};
   multiplier.multiply(std::span(&product, 1));
   return out;
 }
 
-// Every type, ragged in every direction. Packed rows see activations rounded to eight bits: an error of at most half a
-// level, 1 / 254 of the largest of its block, per element.
+// How far rounding may carry an input of a packed weight: half a level of eight bits, 1 / 254 of the largest of its
+// block, or half a unit of bf16.
+double input_error(InputForm form, const float* in, uint64_t i) {
+  switch (form) {
+    case InputForm::floats:
+      return 0;
+    case InputForm::bf16:
+      return std::abs(in[i]) * 0x1p-8;
+    case InputForm::blocks: {
+      float largest = 0;
+      for (uint64_t j = i / 32 * 32; j < i / 32 * 32 + 32; j++) largest = std::max(largest, std::abs(in[j]));
+      return largest / 254;
+    }
+  }
+  return 0;
+}
+
+// Every type, ragged in every direction.
 TEST_P(MultiplierOf, MatchesDoublePrecisionForEveryType) {
   gguf::RandomBits random(1);
   for (const DType dtype : weight_dtypes()) {
@@ -61,10 +79,7 @@ TEST_P(MultiplierOf, MatchesDoublePrecisionForEveryType) {
               if (r < p.w->weight.n_packed_rows()) {
                 double squares = 0;
                 for (uint64_t i = 0; i < n; i++) {
-                  float largest = 0;
-                  for (uint64_t j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
-                    largest = std::max(largest, std::abs(in[j]));
-                  squares += std::pow(p.w->values[r * n + i] * largest / 254, 2);
+                  squares += std::pow(p.w->values[r * n + i] * input_error(p.w->weight.format->input, in, i), 2);
                 }
                 tolerance += 4 * std::sqrt(squares);  // rounding errors are uniform: deviation 1 / sqrt(3) of the bound
               }
@@ -114,7 +129,7 @@ TEST_P(MultiplierOf, ProductsOfChosenInputs) {
     multiplier.reserve(width, 6);
     std::vector<const float*> in;
     for (size_t t = 0; t < 6; t++) in.push_back(p.inputs.data() + t * width);
-    multiplier.prepare(in, width, p.w->weight.format != nullptr);
+    multiplier.prepare(in, width);
     const std::vector<uint32_t> rows = {4, 1, 5};
     std::vector<float> out(3 * 19);
     const std::vector<float*> to = {out.data(), out.data() + 19, out.data() + 38};

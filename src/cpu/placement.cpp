@@ -59,7 +59,7 @@ Result<void> CpuPlacement::land(uint64_t address, const WeightShape& shape, uint
   if (const cpu::PackedFormat* format = cpu::packed_format(kernels_, shape)) {
     const uint64_t unit = format->n_rows;
     CHECK(first_row % unit == 0 && (n_rows % unit == 0 || first_row + n_rows == shape.n_rows));
-    const uint64_t n_groups = shape.row_elements / dtype_info(shape.dtype).block_elements;
+    const uint64_t n_groups = shape.row_elements / packed_elements(shape.dtype);
     for (; done + unit <= n_rows; done += unit) {
       format->pack(to + done * row_bytes, rows.data() + done * row_bytes, n_groups);
     }

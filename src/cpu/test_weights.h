@@ -12,6 +12,7 @@
 #include "cpu/weight.h"
 #include "gguf/random_blocks.h"
 #include "tensor/codec.h"
+#include "tensor/half.h"
 #include "tensor/packed.h"
 
 namespace rocmforge::cpu {
@@ -57,6 +58,41 @@ inline std::unique_ptr<TestWeight> make_weight(const Kernels& kernels, const Wei
   }
   return w;
 }
+
+// Rows of inputs in the form that a packed format asks for, and what they are after rounding.
+struct FormedInputs {
+  FormedInputs(const Kernels& kernels, InputForm form, std::vector<float> inputs) : values(std::move(inputs)) {
+    const size_t n = values.size();
+    blocks.resize(n / kQuantElements);
+    halves.resize(n);
+    switch (form) {
+      case InputForm::floats:
+        break;
+      case InputForm::bf16:
+        kernels.to_bf16(halves.data(), values.data(), n);
+        for (size_t i = 0; i < n; i++) values[i] = to_float(Bf16{halves[i]});
+        break;
+      case InputForm::blocks:
+        kernels.quantize(blocks.data(), values.data(), blocks.size());
+        for (size_t i = 0; i < n; i++) {
+          const QuantBlock& block = blocks[i / kQuantElements];
+          values[i] = block.scale * static_cast<float>(block.q[i % kQuantElements]);
+        }
+        break;
+    }
+    for (size_t i = 0; i < n; i += kQuantElements) {
+      places.push_back(form == InputForm::floats ? static_cast<const void*>(&values[i])
+                       : form == InputForm::bf16 ? static_cast<const void*>(&halves[i])
+                                                 : static_cast<const void*>(&blocks[i / kQuantElements]));
+    }
+  }
+  const void* at(size_t element) const { return places[element / kQuantElements]; }
+
+  std::vector<float> values;
+  std::vector<QuantBlock> blocks;
+  std::vector<uint16_t> halves;
+  std::vector<const void*> places;  // of every 32 elements
+};
 
 // The exact product of one row, and the sum of its terms' magnitudes: the measure of rounding errors.
 struct Exact {

@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "tensor/codec.h"
-#include "tensor/packed.h"
 
 namespace rocmforge::cpu {
 
@@ -28,15 +27,15 @@ void decode_row(float* to, const Weight& weight, uint64_t r) {
     decode({to, shape.row_elements}, shape.dtype, {weight.row(r), shape.row_bytes()});
     return;
   }
-  const DTypeInfo& info = dtype_info(shape.dtype);
   const PackedCut cut = *packed_cut(shape.dtype);
+  const size_t n_elements = packed_elements(shape.dtype);
   const size_t unit_rows = weight.format->n_rows;
   const std::byte* unit = weight.row(r - r % unit_rows);
   for (uint64_t g = 0; g < weight.n_groups(); g++) {
     std::byte block[256];
-    CHECK(info.block_bytes <= sizeof block);
+    CHECK(cut.block_bytes() <= sizeof block);
     unpack_block(block, unit + g * cut.group_bytes(unit_rows), unit_rows, r % unit_rows, cut);
-    decode({to + g * info.block_elements, info.block_elements}, shape.dtype, {block, info.block_bytes});
+    decode({to + g * n_elements, n_elements}, shape.dtype, {block, cut.block_bytes()});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cpu/isa/kernels.h"
+#include "tensor/packed.h"
 #include "weights/placement.h"
 
 namespace rocmforge::cpu {
@@ -24,7 +25,7 @@ struct Weight {
   uint64_t n_packed_rows() const;
   // Row r; its unit begins there when r is packed and a multiple of format->n_rows.
   const std::byte* row(uint64_t r) const { return data + r * shape.row_bytes(); }
-  uint64_t n_groups() const { return shape.row_elements / dtype_info(shape.dtype).block_elements; }
+  uint64_t n_groups() const { return shape.row_elements / packed_elements(shape.dtype); }
 };
 
 // One row as floats. REQUIRES: it exists

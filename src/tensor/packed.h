@@ -8,6 +8,8 @@
 //   tail   0 or 2 bytes       a trailing scale (Q3_K, Q6_K)
 //   words  4 bytes each       everything else; one piece of all rows fills a register, one row per lane
 //
+// A block of a float type is 32 elements here.
+//
 // Words lie in the order in which a kernel first needs them, which is not always the file's: scales before codes, the
 // upper bits of a code beside its lower ones. Read forwards, memory is up to four times as fast (Q6_K, measured).
 //
@@ -92,8 +94,10 @@ constexpr std::optional<PackedCut> packed_cut(DType dtype) {
     case DType::iq4_xs:
       return PackedCut{0, 34, 0};
     case DType::f32:
+      return PackedCut{0, 32, 0};
     case DType::f16:
     case DType::bf16:
+      return PackedCut{0, 16, 0};
     case DType::q1_0:
     case DType::q2_0:
     case DType::q8_1:
@@ -116,6 +120,12 @@ constexpr std::optional<PackedCut> packed_cut(DType dtype) {
       return std::nullopt;
   }
   return std::nullopt;
+}
+
+// Elements of a packed block. REQUIRES: the type has a packed layout
+inline size_t packed_elements(DType dtype) {
+  const DTypeInfo& info = dtype_info(dtype);
+  return info.block_elements == 1 ? 32 : info.block_elements;
 }
 
 // One block of one row into its group of n_rows. The plain spelling of the rule; kernels have faster ones.

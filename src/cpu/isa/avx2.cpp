@@ -202,6 +202,29 @@ void to_f16(uint16_t* to, const float* from, size_t n) {
   }
 }
 
+// Eight numbers rounded to the nearest bf16, ties to even, in the upper halves of words; a NaN becomes a quiet one.
+[[gnu::always_inline]] inline __m256i rounded_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+
+void to_bf16(uint16_t* to, const float* from, size_t n) {
+  const auto upper = [](__m256i words) {
+    const __m256i halves = _mm256_srli_epi32(words, 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+  };
+  for_eights(n, [&](size_t i, auto at) {
+    const __m128i eight = upper(rounded_to_bf16(at(from + i)));
+    if (n - i >= 8) return _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), eight);
+    uint16_t rest[8];
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(rest), eight);
+    __builtin_memcpy(to + i, rest, 2 * (n - i));
+  });
+}
+
 // e^x as in scalar.cpp, with fused steps.
 [[gnu::always_inline]] inline __m256 exponential(__m256 x) {
   const __m256 kRound = _mm256_set1_ps(0x1.8p23f);
@@ -314,6 +337,7 @@ const Kernels& avx2_kernels() {
       .packed = avx2_packed_formats,
       .n_packed = kPackedFormats,
       .quantize = quantize,
+      .to_bf16 = to_bf16,
       .weighted_sum_f32 = weighted_sum<F32>,
       .weighted_sum_f16 = weighted_sum<F16>,
       .largest = largest,

@@ -29,6 +29,7 @@ struct Avx2 {
   using Float = __m256;
   static constexpr uint32_t kRows = 8;
   static constexpr int kTokens = 4;  // of a tile
+  static constexpr int kFloatTokens = 6;
 
 #define RF_OP [[gnu::always_inline]] static inline
   RF_OP Int load(const char* at) { return load_bytes(at); }
@@ -50,6 +51,18 @@ struct Avx2 {
   RF_OP Float zero() { return _mm256_setzero_ps(); }
   RF_OP Float to_float(Int x) { return _mm256_cvtepi32_ps(x); }
   RF_OP Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  RF_OP Float multiply_add(Float a, Float b, Float sum) { return _mm256_fmadd_ps(a, b, sum); }
+  RF_OP Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
+  RF_OP Float as_float(Int x) { return _mm256_castsi256_ps(x); }
+  RF_OP Float repeat(const float* at) { return _mm256_broadcast_ss(at); }
+  RF_OP Float repeat_pair(const float* at) {
+    return _mm256_castpd_ps(_mm256_broadcast_sd(reinterpret_cast<const double*>(at)));
+  }
+  // Neighbouring lanes of a, then those of b, added.
+  RF_OP Float add_neighbours(Float a, Float b) {
+    const Float even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xDD);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_add_ps(even, odd)), 0xD8));
+  }
   RF_OP Float negative(Float x) { return _mm256_sub_ps(_mm256_setzero_ps(), x); }
   // The low halves of eight words.
   RF_OP Float f16_of_low(Int words) {

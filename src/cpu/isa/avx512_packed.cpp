@@ -1,7 +1,8 @@
-// Packed weights in AVX-512: every format of packed_formats.h.
+// Packed weights in AVX-512: every format of packed_floats.h.
 
 #include "cpu/isa/avx512.h"
 #include "cpu/isa/avx512_terms.h"
+#include "cpu/isa/packed_floats.h"
 
 namespace rocmforge::cpu {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The vectors of AVX-512 for packed_formats.h, and how a block of 32 elements of sixteen rows joins their sums. Only
-// avx512_packed.cpp includes it: everything is static (see kernels.h).
+// avx512_packed.cpp and avx512bf16.cpp include it: everything is static (see kernels.h).
 //
 //   dpbusd    u8 code x s8 activation, four products added to s32
 //   fmadd     one per 32 elements (formats with scales of 16: one per half, then one)
@@ -19,6 +19,7 @@ struct Avx512 {
 
   static constexpr uint32_t kRows = 16;
   static constexpr int kTokens = 8;  // of a tile
+  static constexpr int kFloatTokens = 8;
 
 #define RF_OP [[gnu::always_inline]] static inline
   typedef uint32_t Unsigned __attribute__((vector_size(64)));
@@ -41,6 +42,18 @@ struct Avx512 {
   RF_OP Float zero() { return _mm512_setzero_ps(); }
   RF_OP Float to_float(Int x) { return _mm512_cvtepi32_ps(x); }
   RF_OP Float multiply(Float a, Float b) { return _mm512_mul_ps(a, b); }
+  RF_OP Float multiply_add(Float a, Float b, Float sum) { return _mm512_fmadd_ps(a, b, sum); }
+  RF_OP Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
+  RF_OP Float as_float(Int x) { return _mm512_castsi512_ps(x); }
+  RF_OP Float repeat(const float* at) { return _mm512_set1_ps(*at); }
+  RF_OP Float repeat_pair(const float* at) {
+    return _mm512_castpd_ps(_mm512_broadcastsd_pd(_mm_load_sd(reinterpret_cast<const double*>(at))));
+  }
+  // Neighbouring lanes of a, then those of b, added.
+  RF_OP Float add_neighbours(Float a, Float b) {
+    const Int even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, even | words(1), b));
+  }
   RF_OP Float negative(Float x) { return _mm512_sub_ps(_mm512_setzero_ps(), x); }
   RF_OP Float f16_of_low(Int words) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words)); }
   // 2^(e - 128): its bits are (e - 1) << 23, or a subnormal's for e = 0 and 1.
@@ -61,7 +74,7 @@ struct Avx512 {
 
   // start + the products of half h: codes[4 h .. 4 h + 3] and their activations
   RF_OP Int multiply_half(Int start, const Int (&codes)[8], const QuantBlock& a, int h) {
-    for (int v = 4 * h; v < 4 * h + 4; v++) start = _mm512_dpbusd_epi32(start, codes[v], repeat(a.q + 4 * v));
+    for (int v = 4 * h; v < 4 * h + 4; v++) start = _mm512_dpbusd_epi32(start, codes[v], repeat_word(a.q + 4 * v));
     return start;
   }
   // -offset * (sum of half h's activations)
@@ -71,7 +84,7 @@ struct Avx512 {
     if constexpr (kOffset == 0) return _mm512_setzero_si512();
     return left(words(a.negative_sums[h]), __builtin_ctz(kOffset | 0x8000'0000));
   }
-  RF_OP Int repeat(const void* at) {
+  RF_OP Int repeat_word(const void* at) {
     int32_t word;
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
@@ -132,7 +145,7 @@ struct Avx512 {
     [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
       const Float products = HalvesTerms<kLargest, 0>{unit, {scales[0], scales[1]}}.of_one(codes, a);
       const Int pair = minima[0] | left(minima[1], 16);
-      const Float offset = to_float(_mm512_madd_epi16(pair, repeat(a.sums)));
+      const Float offset = to_float(_mm512_madd_epi16(pair, repeat_word(a.sums)));
       return _mm512_fmadd_ps(_mm512_fnmadd_ps(minimum_unit, offset, products), _mm512_set1_ps(a.scale), sum);
     }
   };

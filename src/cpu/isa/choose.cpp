@@ -19,7 +19,7 @@ namespace {
 
 #if defined(__x86_64__)
 // Ordered: each has all that the one before has.
-enum class Level : uint8_t { baseline, avx2, avx512 };
+enum class Level : uint8_t { baseline, avx2, avx512, avx512bf16 };
 
 Level level_of_this_machine() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -34,7 +34,9 @@ Level level_of_this_machine() {
   const bool has_avx512 = all_of(saved, kAvx512State) &&
                           all_of(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
                           all_of(c, bit_AVX512VNNI);
-  return has_avx512 ? Level::avx512 : Level::avx2;
+  if (!has_avx512) return Level::avx2;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || !all_of(a, bit_AVX512BF16)) return Level::avx512;
+  return Level::avx512bf16;
 }
 #endif
 
@@ -42,14 +44,40 @@ bool is_close(float got, double expected, double magnitude) {
   return std::abs(got - expected) <= 1e-5 * magnitude + 1e-30;
 }
 
-// One unit of eight rows, two blocks long, times a few tokens whose activations are exact in eight bits.
+// Inputs in a form, each at its own place.
+struct PreparedInputs {
+  std::vector<QuantBlock> blocks;
+  std::vector<uint16_t> halves;
+  std::vector<const void*> at;
+};
+
+void prepare(PreparedInputs& to, const Kernels& kernels, InputForm form, std::span<const float> values, size_t width) {
+  to.blocks.resize(values.size() / kQuantElements);
+  to.halves.resize(values.size());
+  kernels.quantize(to.blocks.data(), values.data(), to.blocks.size());
+  kernels.to_bf16(to.halves.data(), values.data(), values.size());
+  for (size_t i = 0; i < values.size(); i += width) {
+    switch (form) {
+      case InputForm::floats:
+        to.at.push_back(values.data() + i);
+        break;
+      case InputForm::bf16:
+        to.at.push_back(to.halves.data() + i);
+        break;
+      case InputForm::blocks:
+        to.at.push_back(to.blocks.data() + i / kQuantElements);
+        break;
+    }
+  }
+}
+
+// One unit, two blocks long, times a few tokens whose activations are exact in eight bits.
 bool packed_format_works(const Kernels& kernels, const PackedFormat& format, gguf::RandomBits& random) {
   const auto dtype = static_cast<DType>(format.dtype);
-  const DTypeInfo& info = dtype_info(dtype);
   constexpr size_t kGroups = 2, kTokens = 15;  // tiles of every size
   const size_t n_rows = format.n_rows;
-  const size_t n = kGroups * info.block_elements;
-  const std::vector<std::byte> rows = gguf::random_blocks(dtype, n_rows * kGroups, random);
+  const size_t n = kGroups * packed_elements(dtype);
+  const std::vector<std::byte> rows = gguf::random_blocks(dtype, n_rows * n / dtype_info(dtype).block_elements, random);
   std::vector<std::byte> unit(rows.size());
   format.pack(unit.data(), rows.data(), kGroups);
 
@@ -57,19 +85,16 @@ bool packed_format_works(const Kernels& kernels, const PackedFormat& format, ggu
   for (size_t i = 0; i < activations.size(); i++) {
     activations[i] = i % kQuantElements == 7 ? 127.0f : static_cast<float>(random.below(255)) - 127.0f;
   }
-  std::vector<QuantBlock> blocks(activations.size() / kQuantElements);
-  kernels.quantize(blocks.data(), activations.data(), blocks.size());
-  const QuantBlock* in[kTokens];
+  PreparedInputs in;
+  prepare(in, kernels, format.input, activations, n);
   float* out[kTokens];
-  for (size_t t = 0; t < kTokens; t++) {
-    in[t] = blocks.data() + t * n / kQuantElements;
-    out[t] = products.data() + t * n_rows;
-  }
-  format.matmul({unit.data(), 1, kGroups}, {in, out, kTokens, 0});
+  for (size_t t = 0; t < kTokens; t++) out[t] = products.data() + t * n_rows;
+  format.matmul({unit.data(), 1, kGroups}, {in.at.data(), out, kTokens, 0});
 
   std::vector<float> weights(n);
   for (size_t r = 0; r < n_rows; r++) {
-    decode(weights, dtype, std::span(rows).subspan(r * kGroups * info.block_bytes, kGroups * info.block_bytes));
+    const size_t row_bytes = rows.size() / n_rows;
+    decode(weights, dtype, std::span(rows).subspan(r * row_bytes, row_bytes));
     for (size_t t = 0; t < kTokens; t++) {
       double expected = 0, magnitude = 0;
       for (size_t i = 0; i < n; i++) {
@@ -133,6 +158,7 @@ std::span<const Kernels* const> available_kernels() {
     const Level level = level_of_this_machine();
     if (level >= Level::avx2) found.push_back(&avx2_kernels());
     if (level >= Level::avx512) found.push_back(&avx512_kernels());
+    if (level >= Level::avx512bf16) found.push_back(&avx512bf16_kernels());
 #endif
     return found;
   }();

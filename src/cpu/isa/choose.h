@@ -12,8 +12,8 @@ namespace rocmforge::cpu {
 // The tables whose instructions this machine has, the plainest first.
 std::span<const Kernels* const> available_kernels();
 
-// By name ("scalar", "avx2", "avx512"), or nullptr for the best. A name that is unknown or not available, and a table
-// that fails its self-test, cost a warning and give the next best.
+// By name ("scalar", "avx2", "avx512", "avx512bf16"), or nullptr for the best. A name that is unknown or not available,
+// and a table that fails its self-test, cost a warning and give the next best.
 const Kernels& choose_kernels(const char* wanted);
 // As the environment variable ROCMFORGE_CPU asks.
 const Kernels& choose_kernels();

@@ -3,9 +3,10 @@
 // such a table.
 //
 // Within one table every sum is taken in one order, whatever the number of tokens, rows or threads:
-//   quantized weights  integers inside 32 elements (or 16), then f32 multiply-adds per 32, in one order, one
-//   accumulator float weights      8 or 16 lanes (element k goes to lane k % 8), ascending, then a fixed tree attention
-//   positions of a page ascending
+//   quantized weights  integers inside 32 elements (or 16), then f32 multiply-adds per 32, ascending, one sum
+//   packed floats      two sums, of even and of odd elements (with bf16 inputs: of even and odd pairs), ascending
+//   rows of floats     8 or 16 lanes (element k goes to lane k % 8), ascending, then a fixed tree
+//   attention          positions of a page ascending
 // So a call may be cut at any row or token and gives the same bits. Tables differ from each other in the last bits.
 //
 // This header is included by files compiled for instruction sets that the machine may lack. A function that is inline
@@ -57,8 +58,15 @@ struct Tokens {
 
 // out[t][first_row + r] = rows[r] . in[t]
 using FloatMatmul = void (*)(const FloatRows& rows, const Tokens<float>& tokens);
-// out[t][first_row + (rows of a unit) u + lane] = row `lane` of unit u . in[t]
-using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<QuantBlock>& tokens);
+// What packed weights are multiplied with.
+enum class InputForm : uint8_t {
+  floats,
+  bf16,    // rounded to nearest, as uint16_t
+  blocks,  // QuantBlock
+};
+inline constexpr size_t kInputForms = 3;
+// out[t][first_row + (rows of a unit) u + lane] = row `lane` of unit u . in[t], in the form that the format asks for
+using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<void>& tokens);
 // The rows of a unit as the file holds them, into as many bytes.
 using PackUnit = void (*)(void* unit, const void* rows, size_t n_groups);
 // out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]
@@ -67,6 +75,7 @@ using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens,
 struct PackedFormat {
   uint32_t dtype;   // the value of a DType
   uint32_t n_rows;  // of a unit: 8 or 16
+  InputForm input;
   PackUnit pack;
   PackedMatmul matmul;
 };
@@ -81,6 +90,7 @@ struct Kernels {
   const PackedFormat* packed;  // the types that are kept packed
   size_t n_packed;
   void (*quantize)(QuantBlock* to, const float* from, size_t n_blocks);
+  void (*to_bf16)(uint16_t* to, const float* from, size_t n);
 
   // Attention, beside the products.
   WeightedSum weighted_sum_f32;
@@ -100,8 +110,9 @@ struct Kernels {
 
 const Kernels& scalar_kernels();
 #if defined(__x86_64__)
-const Kernels& avx2_kernels();    // REQUIRES, to be used: AVX2, FMA and F16C
-const Kernels& avx512_kernels();  // and AVX-512 F, BW, DQ, VL and VNNI
+const Kernels& avx2_kernels();        // REQUIRES, to be used: AVX2, FMA and F16C
+const Kernels& avx512_kernels();      // and AVX-512 F, BW, DQ, VL and VNNI
+const Kernels& avx512bf16_kernels();  // and AVX512-BF16
 #endif
 
 }  // namespace rocmforge::cpu

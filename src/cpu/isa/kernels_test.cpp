@@ -34,6 +34,23 @@ struct TokenRows {
   std::vector<float*> out;
 };
 
+// The same for packed formats.
+struct FormedRows {
+  FormedRows(const FormedInputs& inputs, size_t width, size_t n_out)
+      : out_values(inputs.values.size() / width * n_out) {
+    for (size_t t = 0; t < inputs.values.size() / width; t++) {
+      in.push_back(inputs.at(t * width));
+      out.push_back(out_values.data() + t * n_out);
+    }
+  }
+  Tokens<void> tokens() const { return {in.data(), out.data(), in.size(), 0}; }
+  Tokens<void> one(size_t t, size_t first_row) const { return {&in[t], &out[t], 1, first_row}; }
+
+  std::vector<const void*> in;
+  std::vector<float> out_values;
+  std::vector<float*> out;
+};
+
 struct FloatType {
   DType dtype;
   FloatMatmul Kernels::* matmul;
@@ -51,7 +68,7 @@ TEST_P(Products, FloatRowsMatchDoublePrecision) {
         for (size_t n_tokens = 1; n_tokens <= 7; n_tokens++) {
           const auto inputs = random_floats(random, n_tokens * n);
           TokenRows<float> rows(inputs, n, n_rows);
-          (kernels().*type.matmul)({w->memory.data(), shape.row_bytes(), n_rows, n}, rows.tokens());
+          (kernels().*type.matmul)({w->file.data(), shape.row_bytes(), n_rows, n}, rows.tokens());
           for (size_t t = 0; t < n_tokens; t++) {
             for (size_t r = 0; r < n_rows; r++) {
               const Exact exact = exact_dot(&w->values[r * n], rows.in[t], n);
@@ -75,10 +92,10 @@ TEST_P(Products, FloatRowsGiveTheSameBitsInAnyCut) {
     const auto w = make_weight(kernels(), shape, random);
     const auto inputs = random_floats(random, n_tokens * n);
     TokenRows<float> whole(inputs, n, n_rows), cut(inputs, n, n_rows);
-    (kernels().*type.matmul)({w->memory.data(), shape.row_bytes(), n_rows, n}, whole.tokens());
+    (kernels().*type.matmul)({w->file.data(), shape.row_bytes(), n_rows, n}, whole.tokens());
     for (size_t t = 0; t < n_tokens; t++) {
       for (size_t r = 0; r < n_rows; r++) {
-        (kernels().*type.matmul)({w->weight.row(r), shape.row_bytes(), 1, n}, cut.one(t, r));
+        (kernels().*type.matmul)({&w->file[r * shape.row_bytes()], shape.row_bytes(), 1, n}, cut.one(t, r));
       }
     }
     EXPECT_TRUE(same_bits(whole.out_values, cut.out_values)) << dtype_info(type.dtype).name;
@@ -91,9 +108,10 @@ TEST_P(Products, PackingFollowsTheRule) {
     const auto dtype = static_cast<DType>(kernels().packed[i].dtype);
     const PackedCut cut = *packed_cut(dtype);
     const size_t n_rows = kernels().packed[i].n_rows;
-    ASSERT_EQ(cut.block_bytes(), dtype_info(dtype).block_bytes);
+    const size_t file_blocks = packed_elements(dtype) / dtype_info(dtype).block_elements;
+    ASSERT_EQ(cut.block_bytes(), file_blocks * dtype_info(dtype).block_bytes);
     for (size_t n_groups = 1; n_groups <= 3; n_groups++) {
-      const auto rows = gguf::random_blocks(dtype, n_rows * n_groups, random);
+      const auto rows = gguf::random_blocks(dtype, n_rows * n_groups * file_blocks, random);
       std::vector<std::byte> unit(rows.size()), expected(rows.size()), back(cut.block_bytes());
       kernels().packed[i].pack(unit.data(), rows.data(), n_groups);
       for (size_t r = 0; r < n_rows; r++) {
@@ -116,25 +134,18 @@ TEST_P(Products, PackedUnitsMatchDoublePrecision) {
     const PackedFormat& format = kernels().packed[i];
     const auto dtype = static_cast<DType>(format.dtype);
     for (size_t n_groups = 1; n_groups <= 3; n_groups++) {
-      const size_t n = n_groups * dtype_info(dtype).block_elements;
+      const size_t n = n_groups * packed_elements(dtype);
       for (size_t n_units = 1; n_units <= 2; n_units++) {
         const size_t n_rows = n_units * format.n_rows;
         const auto w = make_weight(kernels(), {dtype, n, n_rows}, random);
         ASSERT_EQ(w->weight.format, &format);
         for (size_t n_tokens = 1; n_tokens <= 9; n_tokens++) {
-          const auto inputs = random_floats(random, n_tokens * n);
-          std::vector<QuantBlock> blocks(inputs.size() / kQuantElements);
-          kernels().quantize(blocks.data(), inputs.data(), blocks.size());
-          TokenRows<QuantBlock> rows(blocks, n / kQuantElements, n_rows);
+          const FormedInputs inputs(kernels(), format.input, random_floats(random, n_tokens * n));
+          FormedRows rows(inputs, n, n_rows);
           format.matmul({w->memory.data(), n_units, n_groups}, rows.tokens());
           for (size_t t = 0; t < n_tokens; t++) {
-            std::vector<float> rounded(n);
-            for (size_t k = 0; k < n; k++) {
-              const QuantBlock& block = rows.in[t][k / kQuantElements];
-              rounded[k] = block.scale * static_cast<float>(block.q[k % kQuantElements]);
-            }
             for (size_t r = 0; r < n_rows; r++) {
-              const Exact exact = exact_dot(&w->values[r * n], rounded.data(), n);
+              const Exact exact = exact_dot(&w->values[r * n], &inputs.values[t * n], n);
               // Weights with a minimum are a difference of two terms, each larger than the weight.
               ASSERT_NEAR(rows.out[t][r], exact.value, 8 * kRounding * exact.magnitude)
                   << dtype_info(dtype).name << " groups " << n_groups << " token " << t << " row " << r;
@@ -153,13 +164,10 @@ TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
     const PackedFormat& format = kernels().packed[i];
     const size_t unit_rows = format.n_rows;
     const auto dtype = static_cast<DType>(format.dtype);
-    const size_t n = n_groups * dtype_info(dtype).block_elements;
+    const size_t n = n_groups * packed_elements(dtype);
     const auto w = make_weight(kernels(), {dtype, n, n_units * unit_rows}, random);
-    const auto inputs = random_floats(random, n_tokens * n);
-    std::vector<QuantBlock> blocks(inputs.size() / kQuantElements);
-    kernels().quantize(blocks.data(), inputs.data(), blocks.size());
-    TokenRows<QuantBlock> whole(blocks, n / kQuantElements, n_units * unit_rows);
-    TokenRows<QuantBlock> cut(blocks, n / kQuantElements, n_units * unit_rows);
+    const FormedInputs inputs(kernels(), format.input, random_floats(random, n_tokens * n));
+    FormedRows whole(inputs, n, n_units * unit_rows), cut(inputs, n, n_units * unit_rows);
     format.matmul({w->memory.data(), n_units, n_groups}, whole.tokens());
     for (size_t t = 0; t < n_tokens; t++) {
       for (size_t u = 0; u < n_units; u++) {
@@ -173,16 +181,14 @@ TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
 // Whatever a file holds, a kernel reads in bounds and returns; sanitizers look on.
 TEST_P(Products, AnyBitsAreSurvived) {
   gguf::RandomBits random(6);
-  const std::vector<float> inputs = random_floats(random, 256);
-  std::vector<QuantBlock> blocks(256 / kQuantElements);
-  kernels().quantize(blocks.data(), inputs.data(), blocks.size());
   for (size_t i = 0; i < kernels().n_packed; i++) {
+    const FormedInputs inputs(kernels(), kernels().packed[i].input, random_floats(random, 256));
     const PackedCut cut = *packed_cut(static_cast<DType>(kernels().packed[i].dtype));
     const size_t n_rows = kernels().packed[i].n_rows;
     for (int round = 0; round < 50; round++) {
       std::vector<std::byte> unit(cut.group_bytes(n_rows));
       for (std::byte& byte : unit) byte = round == 0 ? std::byte{0xFF} : static_cast<std::byte>(random.next());
-      TokenRows<QuantBlock> rows(blocks, blocks.size(), n_rows);
+      FormedRows rows(inputs, 256, n_rows);
       kernels().packed[i].matmul({unit.data(), 1, 1}, rows.tokens());
     }
   }
@@ -236,9 +242,10 @@ TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
     for (size_t i = 0; i < kernels().n_packed; i++) {
       const auto dtype = static_cast<DType>(kernels().packed[i].dtype);
       const auto w = make_weight(kernels(), {dtype, 256, kernels().packed[i].n_rows}, random);
-      TokenRows<QuantBlock> rows(blocks, blocks.size(), kernels().packed[i].n_rows);
+      const FormedInputs inputs(kernels(), kernels().packed[i].input, from);
+      FormedRows rows(inputs, 256, kernels().packed[i].n_rows);
       kernels().packed[i].matmul({w->memory.data(), 1, w->weight.n_groups()}, rows.tokens());
-      for (const float out : rows.out_values) EXPECT_TRUE(std::isnan(out)) << dtype_info(dtype).name;
+      for (const float out : rows.out_values) EXPECT_FALSE(std::isfinite(out)) << dtype_info(dtype).name;
     }
   }
 }
@@ -289,7 +296,7 @@ TEST_P(Functions, WeightedSumMatchesAndIsCutAnywhere) {
       const auto shares = random_floats(random, n_tokens * n_rows);
       const auto before = random_floats(random, n_tokens * n);
       const auto keep = random_floats(random, n_tokens);
-      const FloatRows rows = {w->memory.data(), w->weight.shape.row_bytes(), n_rows, n};
+      const FloatRows rows = {w->file.data(), w->weight.shape.row_bytes(), n_rows, n};
       const auto kernel = f16 ? kernels().weighted_sum_f16 : kernels().weighted_sum_f32;
       TokenRows<float> whole(shares, n_rows, n), single(shares, n_rows, n);
       whole.out_values = single.out_values = before;
@@ -351,6 +358,20 @@ TEST_P(Functions, ToF16RoundsLikeTheFormat) {
     std::vector<uint16_t> to(n + 1, 0xABCD);
     kernels().to_f16(to.data(), from.data(), n);
     for (size_t i = 0; i < n; i++) EXPECT_EQ(to[i], to_f16(from[i]).bits);
+    EXPECT_EQ(to[n], 0xABCD);
+  }
+}
+
+TEST_P(Functions, ToBf16RoundsLikeTheFormat) {
+  gguf::RandomBits random(12);
+  for (size_t n = 1; n <= 19; n++) {
+    std::vector<float> from(n);
+    for (float& x : from) x = bits_to_float(static_cast<uint32_t>(random.next()));
+    from[0] = n % 2 == 0 ? 0x1.01p3f : 0x1.03p3f;  // ties
+    from[n / 2] = n % 3 == 0 ? bits_to_float(0x7F800001) : n % 3 == 1 ? 3.4e38f : 1e-40f;
+    std::vector<uint16_t> to(n + 1, 0xABCD);
+    kernels().to_bf16(to.data(), from.data(), n);
+    for (size_t i = 0; i < n; i++) EXPECT_EQ(to[i], to_bf16(from[i]).bits) << from[i];
     EXPECT_EQ(to[n], 0xABCD);
   }
 }

@@ -13,6 +13,8 @@
 // A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they
 // join a sum. The s are constants, so that shifts and addresses are, too.
 
+#include <immintrin.h>
+
 #include <utility>
 
 #include "cpu/isa/kernels.h"
@@ -351,43 +353,71 @@ struct Q6K : Cut<V, DType::q6_k> {
 
 // ---- The loop over the units ----
 
-// One unit times n tokens: the codes are unpacked once for all of them.
+// One unit times the tokens t .. t + n - 1.
+struct Tile {
+  const char* unit;
+  size_t n_groups;
+  size_t t;
+  size_t out_row;  // where the unit's first product goes
+  // From here to the unit that comes next, whose bytes are fetched meanwhile; 0: nothing is.
+  size_t ahead;
+
+  // REQUIRES: at points into the unit
+  [[gnu::always_inline]] void fetch_ahead(const char* at) const { _mm_prefetch(at + ahead, _MM_HINT_T1); }
+};
+constexpr size_t kLine = 64;
+
+// Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. With many tokens a unit comes from memory
+// for its first tile and from the cache for the others: so the last one of whole size fetches the next unit.
+template <class V, int kTokens, class Multiply>
+[[gnu::always_inline]] inline void for_tiles(const PackedUnits& units, const Tokens<void>& tokens, size_t group_bytes,
+                                             Multiply&& multiply) {
+  const size_t unit_bytes = units.n_groups * group_bytes;
+  for (size_t u = 0; u < units.n_units; u++) {
+    const char* unit = static_cast<const char*>(units.data) + u * unit_bytes;
+    Tile tile = {unit, units.n_groups, 0, tokens.first_row + u * V::kRows, 0};
+    const auto left = [&] { return tokens.n - tile.t; };
+    for (; left() >= kTokens; tile.t += kTokens) {
+      tile.ahead = tile.t > 0 && left() < 2 * kTokens ? unit_bytes : 0;
+      multiply.template operator()<kTokens>(tile);
+    }
+    if (kTokens > 4 && left() >= 4) multiply.template operator()<4>(tile), tile.t += 4;
+    if (left() >= 2) multiply.template operator()<2>(tile), tile.t += 2;
+    if (left() >= 1) multiply.template operator()<1>(tile);
+  }
+}
+
+// The codes are unpacked once for all tokens of a tile.
 template <class Format, class V, int n>
-[[gnu::always_inline]] inline void multiply_unit(const char* unit, size_t n_groups, const Tokens<QuantBlock>& tokens,
-                                                 size_t t, size_t out_row) {
+[[gnu::always_inline]] inline void multiply_unit(const Tile& tile, const Tokens<void>& tokens) {
   const QuantBlock* in[n];
   typename V::Float sums[n];
   for (int i = 0; i < n; i++) {
-    in[i] = tokens.in[t + i];
+    in[i] = static_cast<const QuantBlock*>(tokens.in[tile.t + i]);
     sums[i] = V::zero();
   }
-  for (size_t g = 0; g < n_groups; g++) {
-    const Format group{{unit + g * Format::kGroupBytes}};
+  for (size_t g = 0; g < tile.n_groups; g++) {
+    const Format group{{tile.unit + g * Format::kGroupBytes}};
     unrolled<Format::kBlocks>([&]<int i_block>() __attribute__((always_inline)) {
       constexpr int s = Format::block(i_block);
+      if constexpr (n == V::kTokens) {
+        constexpr size_t kPart = (Format::kGroupBytes + Format::kBlocks - 1) / Format::kBlocks;
+        for (size_t b = 0; b < kPart; b += kLine) tile.fetch_ahead(group.at + i_block * kPart + b);
+      }
       Codes<V> codes;
       group.template codes<s>(codes);
       const auto terms = group.template terms<s>();
       for (int i = 0; i < n; i++) sums[i] = terms.add_to(sums[i], codes, in[i][g * Format::kBlocks + s]);
     });
   }
-  for (int i = 0; i < n; i++) V::store(tokens.out[t + i] + out_row, sums[i]);
+  for (int i = 0; i < n; i++) V::store(tokens.out[tile.t + i] + tile.out_row, sums[i]);
 }
 
 template <template <class> class FormatOf, class V>
-void packed_matmul(const PackedUnits& units, const Tokens<QuantBlock>& tokens) {
+void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
   using Format = FormatOf<V>;
-  for (size_t u = 0; u < units.n_units; u++) {
-    const char* unit = static_cast<const char*>(units.data) + u * units.n_groups * Format::kGroupBytes;
-    const auto multiply = [&]<int n>(size_t t) {
-      multiply_unit<Format, V, n>(unit, units.n_groups, tokens, t, tokens.first_row + u * V::kRows);
-    };
-    size_t t = 0;
-    for (; t + V::kTokens <= tokens.n; t += V::kTokens) multiply.template operator()<V::kTokens>(t);
-    if (V::kTokens > 4 && t + 4 <= tokens.n) multiply.template operator()<4>(t), t += 4;
-    if (t + 2 <= tokens.n) multiply.template operator()<2>(t), t += 2;
-    if (t < tokens.n) multiply.template operator()<1>(t);
-  }
+  for_tiles<V, V::kTokens>(units, tokens, Format::kGroupBytes,
+                           [&]<int n>(const Tile& tile) { multiply_unit<Format, V, n>(tile, tokens); });
 }
 
 // ---- Packing ----
@@ -424,17 +454,8 @@ void pack(void* unit, const void* rows, size_t n_groups) {
 template <template <class> class FormatOf, class V>
 constexpr PackedFormat packed_format_of() {
   constexpr DType kDType = FormatOf<V>::dtype;
-  return {static_cast<uint32_t>(kDType), V::kRows, pack<kDType, V>, packed_matmul<FormatOf, V>};
+  return {static_cast<uint32_t>(kDType), V::kRows, InputForm::blocks, pack<kDType, V>, packed_matmul<FormatOf, V>};
 }
-
-// Every format there is, in the vectors V.
-#define RF_PACKED_FORMATS(V)                                                                   \
-  {                                                                                            \
-      packed_format_of<Q4_0, V>(), packed_format_of<Q4_1, V>(),  packed_format_of<Q5_0, V>(),  \
-      packed_format_of<Q5_1, V>(), packed_format_of<Q8_0, V>(),  packed_format_of<Q2K, V>(),   \
-      packed_format_of<Q3K, V>(),  packed_format_of<Q4K, V>(),   packed_format_of<Q5K, V>(),   \
-      packed_format_of<Q6K, V>(),  packed_format_of<Iq4Nl, V>(), packed_format_of<Iq4Xs, V>(), \
-      packed_format_of<Mxfp4, V>()}
 
 }  // namespace
 }  // namespace rocmforge::cpu

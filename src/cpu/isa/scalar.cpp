@@ -136,6 +136,10 @@ void to_f16_row(uint16_t* to, const float* from, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = to_f16(from[i]).bits;
 }
 
+void to_bf16_row(uint16_t* to, const float* from, size_t n) {
+  for (size_t i = 0; i < n; i++) to[i] = to_bf16(from[i]).bits;
+}
+
 void rms_norm(float* to, const float* from, const float* weight, size_t n, float epsilon) {
   const float mean = dot(from, from, n) / static_cast<float>(n);
   const float scale = 1.0f / std::sqrt(mean + epsilon);
@@ -180,6 +184,7 @@ const Kernels& scalar_kernels() {
       .packed = nullptr,
       .n_packed = 0,
       .quantize = quantize,
+      .to_bf16 = to_bf16_row,
       .weighted_sum_f32 = weighted_sum<float>,
       .weighted_sum_f16 = weighted_sum<F16>,
       .largest = largest,

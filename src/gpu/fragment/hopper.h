@@ -44,11 +44,61 @@ RF_DEVICE void wait(uint32_t at, uint32_t phase_parity) {
 }
 }  // namespace barrier
 
+RF_DEVICE uint32_t address_in(uint32_t at, uint32_t block) {  // the same place in another block of the cluster
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(block));
+  return there;
+}
+namespace barrier {
+RF_DEVICE void arrive_at(uint32_t at, uint32_t block) {  // of the cluster
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(at, block)) : "memory");
+}
+}  // namespace barrier
+
 // Brings n_bytes (a multiple of 16) into this block's shared memory and reports them to the barrier.
 RF_DEVICE void bulk_copy(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(n_bytes), "r"(barrier_at)
                : "memory");
+}
+
+// The same into all blocks of the cluster that are in `blocks`, to the same place, reported to the same barrier of
+// each.
+RF_DEVICE void bulk_copy_to_all(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at, uint32_t blocks) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(from), "r"(n_bytes), "r"(barrier_at), "h"(static_cast<uint16_t>(blocks))
+      : "memory");
+}
+
+// Copies of 16 bytes by single threads, in commits.
+RF_DEVICE void copy16_or_zeros(uint32_t to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+RF_DEVICE void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+RF_DEVICE void wait_for_copies() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+RF_DEVICE void store_shared(uint32_t to, const Word4& words) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words.v[0]), "r"(words.v[1]), "r"(words.v[2]),
+               "r"(words.v[3])
+               : "memory");
+}
+RF_DEVICE void store_shared(uint32_t to, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
+}
+// What this thread wrote to shared memory may be read by the matrix unit, after a barrier.
+RF_DEVICE void publish_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+RF_DEVICE float power_of_two(float v) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
+  return out;
 }
 
 namespace wgmma {
@@ -61,6 +111,17 @@ RF_DEVICE void commit() {
 template <int kLeft>
 RF_DEVICE void wait() {  // until all but the last kLeft commits are done
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+// Sixteen columns of a panel: rows of 128 bytes, turned within 1024.
+RF_DEVICE uint64_t panel(uint32_t at) {
+  constexpr uint64_t kEightRows = 1024, kTurned128 = 1;
+  return (at & 0x3FFFFu) >> 4 | uint64_t{1} << 16 | (kEightRows >> 4) << 32 | kTurned128 << 62;
+}
+// Sixteen rows of such panels as an operand whose columns run along the rows; the next 64 columns are a panel of
+// panel_bytes further on.
+RF_DEVICE uint64_t turned_panel(uint32_t at, uint32_t panel_bytes) {
+  constexpr uint64_t kEightRows = 1024, kTurned128 = 1;
+  return (at & 0x3FFFFu) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kTurned128 << 62;
 }
 // Sixteen columns of a tile as kernels/tiles.h lays it out: rows of 64 bytes, turned within 512.
 RF_DEVICE uint64_t tile(uint32_t at) {
@@ -75,10 +136,8 @@ RF_DEVICE void sync() {
 }
 // What another block of the cluster has at this address of its shared memory.
 RF_DEVICE float read(uint32_t at, uint32_t block) {
-  uint32_t there;
   float value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(block));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address_in(at, block)) : "memory");
   return value;
 }
 }  // namespace cluster

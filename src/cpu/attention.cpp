@@ -13,25 +13,49 @@ namespace {
 // Queries that share the passes over a head's pages.
 constexpr uint32_t kQueriesPerTask = 16;
 
+// Work on fewer elements than this is done before another thread has woken.
+constexpr uint64_t kAloneElements = 16 << 10;
+
+// A position's keys or values of one head, to where the head begins in its page.
+void store_row(std::byte* head, const float* row, const KvShape& shape, const Kernels& kernels, KvPlane plane,
+               uint32_t position) {
+  const auto store = [&]<class T>(T* to, auto&& convert) {
+    if (plane == KvPlane::values) return convert(to + position * shape.head_size, row, shape.head_size);
+    constexpr uint32_t kAtOnce = 64;
+    for (uint32_t first = 0; first < shape.head_size; first += kAtOnce) {
+      const uint32_t n = std::min(kAtOnce, shape.head_size - first);
+      T some[kAtOnce];
+      convert(some, row + first, n);
+      for (uint32_t i = 0; i < n; i++) to[(first + i) * kPageTokens + position] = some[i];
+    }
+  };
+  if (shape.type == KvType::f16) {
+    store(reinterpret_cast<uint16_t*>(head), kernels.to_f16);
+  } else {
+    store(reinterpret_cast<float*>(head), [](float* to, const float* from, size_t n) { std::copy_n(from, n, to); });
+  }
+}
+
 }  // namespace
 
 void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, const Batch& batch, uint32_t layer,
               KvPlane plane, const float* rows) {
   const KvShape& shape = cache.shape();
-  for (const BatchSequence& sequence : batch.sequences) {
-    workers.run(sequence.n_rows, [&](size_t r, size_t) {
-      const uint32_t position = sequence.first_position + static_cast<uint32_t>(r);
-      const PageId page = sequence.pages[position / kPageTokens];
-      const float* row = rows + (sequence.first_row + r) * shape.width;
-      for (uint32_t h = 0; h * shape.head_size < shape.width; h++, row += shape.head_size) {
-        std::byte* to = cache.at(page, layer, plane, h, position % kPageTokens);
-        if (shape.type == KvType::f16) {
-          kernels.to_f16(reinterpret_cast<uint16_t*>(to), row, shape.head_size);
-        } else {
-          std::copy_n(row, shape.head_size, reinterpret_cast<float*>(to));
-        }
+  // A head is one thread's: rows of keys share the lines of memory they go to.
+  const auto store = [&](size_t head) {
+    for (const BatchSequence& sequence : batch.sequences) {
+      for (uint32_t r = 0; r < sequence.n_rows; r++) {
+        const uint32_t position = sequence.first_position + r;
+        std::byte* to = cache.head_at(sequence.pages[position / kPageTokens], layer, plane, head);
+        const float* row = rows + uint64_t{sequence.first_row + r} * shape.width + head * shape.head_size;
+        store_row(to, row, shape, kernels, plane, position % kPageTokens);
       }
-    });
+    }
+  };
+  if (uint64_t{batch.n_rows()} * shape.width <= kAloneElements) {
+    for (size_t head = 0; head < shape.n_heads(); head++) store(head);
+  } else {
+    workers.run(shape.n_heads(), [&](size_t head, size_t) { store(head); });
   }
 }
 
@@ -58,14 +82,13 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
                     const Task& task, Scratch& s) const {
   const uint32_t group = step.n_heads / step.n_kv_heads;
   const uint32_t n_queries = task.n_rows * group;
-  const bool f16 = cache.shape().type == KvType::f16;
+  const auto weighted_sum = cache.shape().type == KvType::f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
 
   s.q.clear();
   s.out.clear();
   s.score_rows.clear();
   s.scores.resize(size_t{n_queries} * kPageTokens);
-  s.largest.assign(n_queries, -std::numeric_limits<float>::infinity());
-  s.sum.assign(n_queries, 0.0f);
+  s.softmax.assign(n_queries, {-std::numeric_limits<float>::infinity(), 0.0f});
   s.keep.resize(n_queries);
   for (uint32_t i = 0; i < n_queries; i++) {
     const size_t row = task.sequence->first_row + task.first_row + i / group;
@@ -77,6 +100,7 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
   }
 
   const uint32_t first_position = task.sequence->first_position + task.first_row;
+  const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
   // The first position that query i looks at.
   const auto begin_of = [&](uint32_t i) {
     const uint32_t position = first_position + i / group;
@@ -87,12 +111,13 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
 
   // Queries [first, first + n) against the first n_positions of page p of the sequence.
   const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
-    const PageId page = task.sequence->pages[p_index];
-    const auto plane = [&](KvPlane p) {
-      return cache.head_rows(page, step.layer, p, task.kv_head, step.head_size, n_positions);
+    const auto keys_of = [&](uint32_t index) {
+      return cache.keys(task.sequence->pages[index], step.layer, task.kv_head, step.head_size, n_positions);
     };
-    const auto matmul = f16 ? kernels_.matmul_f16 : kernels_.matmul_f32;
-    matmul(plane(KvPlane::keys), {&s.q[first], &s.score_rows[first], n, 0});
+    const FloatRows keys = keys_of(p_index);
+    const FloatRows values =
+        cache.values(task.sequence->pages[p_index], step.layer, task.kv_head, step.head_size, n_positions);
+    weighted_sum(keys, {&s.q[first], &s.score_rows[first], n, 0}, nullptr, values.data);
     for (uint32_t i = first; i < first + n; i++) {
       float* scores = s.score_rows[i];
       // Positions of this page before the window count nothing.
@@ -107,17 +132,12 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
         for (uint32_t j = 0; j < n_scores; j++) scores[j] *= step.scale;
         cap(scores, n_scores, step.softcap);
       }
-      const float largest = std::max(s.largest[i], kernels_.largest(scores, n_scores));
-      s.keep[i] = s.largest[i];  // becomes e^(scale * (the maximum so far - the new one))
-      kernels_.exponentials(&s.keep[i], 1, scale, largest);
-      s.sum[i] = s.sum[i] * s.keep[i] + kernels_.exponentials(scores, n_scores, scale, largest);
-      s.largest[i] = largest;
+      s.keep[i] = kernels_.add_scores(s.softmax[i], scores, n_scores, scale);
     }
-    const auto weighted_sum = f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
-    weighted_sum(plane(KvPlane::values), {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first]);
+    weighted_sum(values, {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first],
+                 p_index < last_page ? keys_of(p_index + 1).data : nullptr);
   };
 
-  const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
   // The first query looks back furthest.
   for (uint32_t p = begin_of(0) / kPageTokens; p < last_page; p++) take_page(p, kPageTokens, 0, n_queries);
   for (uint32_t r = 0; r < task.n_rows; r++) {
@@ -125,8 +145,9 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
     take_page(last_page, n_positions, r * group, group);
   }
   for (uint32_t i = 0; i < n_queries; i++) {
-    double sum = s.sum[i];
-    if (!sinks.empty()) sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.largest[i]);
+    double sum = s.softmax[i].sum;
+    if (!sinks.empty())
+      sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.softmax[i].largest);
     const auto share = static_cast<float>(1.0 / sum);
     for (uint32_t d = 0; d < step.head_size; d++) s.out[i][d] *= share;
   }

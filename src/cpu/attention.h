@@ -34,7 +34,8 @@ class Attention {
     std::vector<float*> out;
     std::vector<float> scores;  // a page for each query
     std::vector<float*> score_rows;
-    std::vector<float> largest, sum, keep;
+    std::vector<RunningSoftmax> softmax;
+    std::vector<float> keep;
   };
   struct Task {
     const BatchSequence* sequence;

@@ -113,30 +113,56 @@ void matmul(const FloatRows& rows, const Tokens<float>& tokens) {
   for (; r < rows.n_rows; r++) multiply_rows<Type, 1>(rows, r, tokens);
 }
 
-template <class Type, int n_tokens>
+// n_vectors x 8 elements of n_tokens outputs, or the first `rest` of eight; asks for as many elements from `next`.
+template <class Type, int n_tokens, int n_vectors>
 [[gnu::always_inline]] inline void weighted_sum_tile(const FloatRows& rows, const Tokens<float>& tokens, size_t t,
-                                                     const float* keep) {
-  for (size_t i = 0; i < rows.n_elements; i += 8) {
-    const size_t rest = rows.n_elements - i;
-    __m256 sums[n_tokens];
+                                                     size_t i, size_t rest, const float* keep, const char* next) {
+  __m256 sums[n_tokens][n_vectors];
+  const float* in[n_tokens];
+  float* out[n_tokens];
+  for (int j = 0; j < n_tokens; j++) {
+    in[j] = tokens.in[t + j];
+    out[j] = tokens.out[t + j] + tokens.first_row + i;
+    for (int v = 0; v < n_vectors; v++) {
+      sums[j][v] = _mm256_setzero_ps();
+      if (keep == nullptr) continue;
+      const __m256 old = rest >= 8 ? load(out[j] + 8 * v) : load(out[j] + 8 * v, rest);
+      sums[j][v] = _mm256_mul_ps(old, _mm256_set1_ps(keep[t + j]));
+    }
+  }
+  const char* at = row_of(rows, 0) + i * Type::kBytes;
+  for (size_t r = 0; r < rows.n_rows; r++, at += rows.row_bytes) {
+    if (next != nullptr) _mm_prefetch(next + r * 8 * n_vectors * Type::kBytes, _MM_HINT_T1);
+    __m256 row[n_vectors];
+    for (int v = 0; v < n_vectors; v++) {
+      row[v] = rest >= 8 ? Type::load(at + 8 * v * Type::kBytes) : Type::load(at + 8 * v * Type::kBytes, rest);
+    }
     for (int j = 0; j < n_tokens; j++) {
-      const float* out = tokens.out[t + j] + tokens.first_row + i;
-      sums[j] = _mm256_mul_ps(rest >= 8 ? load(out) : load(out, rest), _mm256_set1_ps(keep[t + j]));
+      const __m256 weight = _mm256_set1_ps(in[j][r]);
+      for (int v = 0; v < n_vectors; v++) sums[j][v] = _mm256_fmadd_ps(weight, row[v], sums[j][v]);
     }
-    for (size_t r = 0; r < rows.n_rows; r++) {
-      const char* at = row_of(rows, r) + i * Type::kBytes;
-      const __m256 row = rest >= 8 ? Type::load(at) : Type::load(at, rest);
-      for (int j = 0; j < n_tokens; j++) sums[j] = _mm256_fmadd_ps(_mm256_set1_ps(tokens.in[t + j][r]), row, sums[j]);
-    }
-    for (int j = 0; j < n_tokens; j++) store(tokens.out[t + j] + tokens.first_row + i, sums[j], rest);
+  }
+  for (int j = 0; j < n_tokens; j++) {
+    for (int v = 0; v < n_vectors; v++) store(out[j] + 8 * v, sums[j][v], rest);
   }
 }
 
 template <class Type>
-void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep) {
+void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep, const void* next) {
+  const auto add = [&]<int n>(size_t t) {
+    const char* ahead = t == 0 ? static_cast<const char*>(next) : nullptr;
+    size_t i = 0;
+    for (; i + 16 <= rows.n_elements; i += 16) {
+      weighted_sum_tile<Type, n, 2>(rows, tokens, t, i, 8, keep, ahead);
+      if (ahead != nullptr) ahead += rows.n_rows * 16 * Type::kBytes;
+    }
+    for (; i < rows.n_elements; i += 8) {
+      weighted_sum_tile<Type, n, 1>(rows, tokens, t, i, rows.n_elements - i, keep, nullptr);
+    }
+  };
   size_t t = 0;
-  for (; t + 4 <= tokens.n; t += 4) weighted_sum_tile<Type, 4>(rows, tokens, t, keep);
-  for (; t < tokens.n; t++) weighted_sum_tile<Type, 1>(rows, tokens, t, keep);
+  for (; t + 4 <= tokens.n; t += 4) add.template operator()<4>(t);
+  for (; t < tokens.n; t++) add.template operator()<1>(t);
 }
 
 // ---- Activations ----
@@ -256,17 +282,22 @@ float largest(const float* values, size_t n) {
   return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
 
-float exponentials(float* values, size_t n, float scale, float largest_value) {
+float add_scores(RunningSoftmax& softmax, float* scores, size_t n, float scale) {
+  const float new_largest = largest(scores, n);
+  const __m256 most = _mm256_set1_ps(softmax.largest > new_largest ? softmax.largest : new_largest);
+  const auto power = [&](__m256 x) {
+    return exponential(_mm256_mul_ps(_mm256_set1_ps(scale), _mm256_sub_ps(x, most)));
+  };
+  const float keep = _mm256_cvtss_f32(power(_mm256_set1_ps(softmax.largest)));
   __m256 sums = _mm256_setzero_ps();
-  for (size_t i = 0; i < n; i += 8) {
-    const size_t rest = n - i;
-    const __m256 x = rest >= 8 ? load(values + i) : load(values + i, rest);
-    __m256 e = exponential(_mm256_mul_ps(_mm256_set1_ps(scale), _mm256_sub_ps(x, _mm256_set1_ps(largest_value))));
-    if (rest < 8) e = _mm256_and_ps(e, _mm256_castsi256_ps(first_lanes(rest)));
+  for_eights(n, [&](size_t i, auto at) {
+    __m256 e = power(at(scores + i));
+    if (n - i < 8) e = _mm256_and_ps(e, _mm256_castsi256_ps(first_lanes(n - i)));
     sums = _mm256_add_ps(sums, e);
-    store(values + i, e, rest);
-  }
-  return sum_of(sums);
+    store(scores + i, e, n - i);
+  });
+  softmax = {_mm256_cvtss_f32(most), softmax.sum * keep + sum_of(sums)};
+  return keep;
 }
 
 void rms_norm(float* to, const float* from, const float* weight, size_t n, float epsilon) {
@@ -340,8 +371,7 @@ const Kernels& avx2_kernels() {
       .to_bf16 = to_bf16,
       .weighted_sum_f32 = weighted_sum<F32>,
       .weighted_sum_f16 = weighted_sum<F16>,
-      .largest = largest,
-      .exponentials = exponentials,
+      .add_scores = add_scores,
       .to_f16 = to_f16,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,

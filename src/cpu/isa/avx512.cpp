@@ -141,45 +141,109 @@ void matmul(const FloatRows& rows, const Tokens<float>& tokens) {
   }
 }
 
-// n_vectors x 16 elements of n_tokens outputs.
-template <class Type, int n_tokens, int n_vectors>
+// ---- Attention ----
+
+// n_vectors x 16 elements of n_tokens outputs, or `lanes` of them; asks for as many elements from `next`.
+template <class Type, int n_tokens, int n_vectors, bool is_whole>
 [[gnu::always_inline]] inline void weighted_sum_tile(const FloatRows& rows, const Tokens<float>& tokens, size_t t,
-                                                     size_t i, const float* keep) {
+                                                     size_t i, __mmask16 lanes, const float* keep, const char* next) {
+  constexpr size_t kBytes = 16 * n_vectors * Type::kBytes;
   __m512 sums[n_tokens][n_vectors];
-  __mmask16 lanes[n_vectors];
-  for (int v = 0; v < n_vectors; v++) lanes[v] = first_lanes(rows.n_elements - i - 16 * v);
+  const float* in[n_tokens];
+  float* out[n_tokens];
   for (int j = 0; j < n_tokens; j++) {
+    in[j] = tokens.in[t + j];
+    out[j] = tokens.out[t + j] + tokens.first_row + i;
     for (int v = 0; v < n_vectors; v++) {
-      const float* out = tokens.out[t + j] + tokens.first_row + i + 16 * v;
-      sums[j][v] = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes[v], out), _mm512_set1_ps(keep[t + j]));
+      sums[j][v] = _mm512_setzero_ps();
+      if (keep == nullptr) continue;
+      const __m512 old = is_whole ? F32::load(reinterpret_cast<const char*>(out[j] + 16 * v))
+                                  : F32::load(reinterpret_cast<const char*>(out[j] + 16 * v), lanes);
+      sums[j][v] = _mm512_mul_ps(old, _mm512_set1_ps(keep[t + j]));
     }
   }
-  for (size_t r = 0; r < rows.n_rows; r++) {
-    const char* at = row_of(rows, r) + i * Type::kBytes;
+  const char* at = row_of(rows, 0) + i * Type::kBytes;
+  for (size_t r = 0; r < rows.n_rows; r++, at += rows.row_bytes) {
+    if (next != nullptr) {
+      for (size_t line = 0; line < kBytes; line += 64) _mm_prefetch(next + r * kBytes + line, _MM_HINT_T1);
+    }
+    __m512 row[n_vectors];
     for (int v = 0; v < n_vectors; v++) {
-      const __m512 row = Type::load(at + 16 * v * Type::kBytes, lanes[v]);
-      for (int j = 0; j < n_tokens; j++) {
-        sums[j][v] = _mm512_fmadd_ps(_mm512_set1_ps(tokens.in[t + j][r]), row, sums[j][v]);
+      row[v] = is_whole ? Type::load(at + 16 * v * Type::kBytes) : Type::load(at + 16 * v * Type::kBytes, lanes);
+    }
+    for (int j = 0; j < n_tokens; j++) {
+      const __m512 weight = _mm512_set1_ps(in[j][r]);
+      for (int v = 0; v < n_vectors; v++) sums[j][v] = _mm512_fmadd_ps(weight, row[v], sums[j][v]);
+    }
+  }
+  for (int j = 0; j < n_tokens; j++) {
+    for (int v = 0; v < n_vectors; v++) {
+      if constexpr (is_whole) {
+        _mm512_storeu_ps(out[j] + 16 * v, sums[j][v]);
+      } else {
+        _mm512_mask_storeu_ps(out[j] + 16 * v, lanes, sums[j][v]);
       }
-    }
-  }
-  for (int j = 0; j < n_tokens; j++) {
-    for (int v = 0; v < n_vectors; v++) {
-      _mm512_mask_storeu_ps(tokens.out[t + j] + tokens.first_row + i + 16 * v, lanes[v], sums[j][v]);
     }
   }
 }
 
 template <class Type>
-void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep) {
+void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep, const void* next) {
   const auto add = [&]<int n>(size_t t) {
+    const char* ahead = t == 0 ? static_cast<const char*>(next) : nullptr;
     size_t i = 0;
-    for (; i + 48 < rows.n_elements; i += 64) weighted_sum_tile<Type, n, 4>(rows, tokens, t, i, keep);
-    for (; i < rows.n_elements; i += 16) weighted_sum_tile<Type, n, 1>(rows, tokens, t, i, keep);
+    for (; i + 64 <= rows.n_elements; i += 64) {
+      weighted_sum_tile<Type, n, 4, true>(rows, tokens, t, i, 0, keep, ahead);
+      if (ahead != nullptr) ahead += rows.n_rows * 64 * Type::kBytes;
+    }
+    for (; i < rows.n_elements; i += 16) {
+      weighted_sum_tile<Type, n, 1, false>(rows, tokens, t, i, first_lanes(rows.n_elements - i), keep, nullptr);
+    }
   };
   size_t t = 0;
   for (; t + 4 <= tokens.n; t += 4) add.template operator()<4>(t);
-  for (; t < tokens.n; t++) add.template operator()<1>(t);
+  if (t + 2 <= tokens.n) add.template operator()<2>(t), t += 2;
+  if (t < tokens.n) add.template operator()<1>(t);
+}
+
+// e^x as in scalar.cpp, with fused steps, for x <= 0; also zero below the smallest normal number
+[[gnu::always_inline]] inline __m512 exponential(__m512 x) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  const __mmask16 is_not_tiny = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ);
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), kNearest);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+  __m512 p = _mm512_set1_ps(1.9875691500e-4f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
+  p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+  return _mm512_maskz_scalef_ps(is_not_tiny, p, n);
+}
+
+float add_scores(RunningSoftmax& softmax, float* scores, size_t n, float scale) {
+  const __m512 before = _mm512_set1_ps(softmax.largest);
+  __m512 most = before;
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = first_lanes(n - i);
+    most = _mm512_mask_max_ps(most, lanes, most, _mm512_maskz_loadu_ps(lanes, scores + i));
+  }
+  most = _mm512_set1_ps(_mm512_reduce_max_ps(most));
+  const auto power = [&](__m512 x) {
+    return exponential(_mm512_mul_ps(_mm512_set1_ps(scale), _mm512_sub_ps(x, most)));
+  };
+  const float keep = _mm512_cvtss_f32(power(before));
+  __m512 sums = _mm512_setzero_ps();
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 e = power(_mm512_maskz_loadu_ps(lanes, scores + i));
+    sums = _mm512_mask_add_ps(sums, lanes, sums, e);
+    _mm512_mask_storeu_ps(scores + i, lanes, e);
+  }
+  softmax = {_mm512_cvtss_f32(most), softmax.sum * keep + _mm_cvtss_f32(sums_of(sums, sums, sums, sums))};
+  return keep;
 }
 
 Kernels make_kernels() {
@@ -191,6 +255,7 @@ Kernels make_kernels() {
   kernels.packed = avx512_packed_formats;
   kernels.weighted_sum_f32 = weighted_sum<F32>;
   kernels.weighted_sum_f16 = weighted_sum<F16>;
+  kernels.add_scores = add_scores;
   return kernels;
 }
 

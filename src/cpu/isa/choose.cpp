@@ -133,7 +133,7 @@ bool floats_work(const Kernels& kernels, gguf::RandomBits& random) {
   const auto sum = [&](WeightedSum weighted_sum, const void* row, float* to) {
     float* out[] = {to};
     std::copy_n(b, n, to);
-    weighted_sum({row, 0, 1, n}, {in, out, 1, 0}, &keep);
+    weighted_sum({row, 0, 1, n}, {in, out, 1, 0}, &keep, nullptr);
   };
   return same([&](const Kernels& k, float* to) { product(k.matmul_f32, a, to); }) &&
          same([&](const Kernels& k, float* to) { product(k.matmul_f16, halves, to); }) &&
@@ -145,8 +145,11 @@ bool floats_work(const Kernels& kernels, gguf::RandomBits& random) {
          same([&](const Kernels& k, float* to) { std::copy_n(b, n, to), k.add(to, a, n); }) &&
          same([&](const Kernels& k, float* to) { k.silu_multiply(to, a, b, n); }) &&
          same([&](const Kernels& k, float* to) { k.gelu_multiply(to, a, b, n); }) &&
-         same(
-             [&](const Kernels& k, float* to) { std::copy_n(a, n, to), k.exponentials(to, n, 0.5f, k.largest(a, n)); });
+         same([&](const Kernels& k, float* to) {
+           RunningSoftmax softmax = {0.5f, 1.0f};
+           std::copy_n(a, n, to);
+           to[0] = k.add_scores(softmax, to + 1, n - 1, 0.5f) * softmax.sum;
+         });
 }
 
 }  // namespace

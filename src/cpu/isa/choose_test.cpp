@@ -69,10 +69,11 @@ TEST(SelfTest, NoticesAWrongFunction) {
   EXPECT_TRUE(fails([](Kernels& k) { k.matmul_f32 = [](const FloatRows&, const Tokens<float>&) {}; }));
   EXPECT_TRUE(fails([](Kernels& k) { k.matmul_f16 = k.matmul_bf16; }));
   EXPECT_TRUE(fails([](Kernels& k) { k.matmul_bf16 = k.matmul_f16; }));
-  EXPECT_TRUE(
-      fails([](Kernels& k) { k.weighted_sum_f16 = [](const FloatRows&, const Tokens<float>&, const float*) {}; }));
+  EXPECT_TRUE(fails([](Kernels& k) {
+    k.weighted_sum_f16 = [](const FloatRows&, const Tokens<float>&, const float*, const void*) {};
+  }));
   EXPECT_TRUE(fails([](Kernels& k) { k.silu_multiply = k.gelu_multiply; }));
-  EXPECT_TRUE(fails([](Kernels& k) { k.largest = [](const float* values, size_t) { return values[0]; }; }));
+  EXPECT_TRUE(fails([](Kernels& k) { k.add_scores = [](RunningSoftmax&, float*, size_t, float) { return 1.0f; }; }));
   EXPECT_TRUE(fails([](Kernels& k) { k.add = [](float*, const float*, size_t) {}; }));
   EXPECT_TRUE(fails([](Kernels& k) {
     k.rms_norm = [](float* to, const float* from, const float*, size_t n, float) { std::copy_n(from, n, to); };

@@ -6,7 +6,7 @@
 //   quantized weights  integers inside 32 elements (or 16), then f32 multiply-adds per 32, ascending, one sum
 //   packed floats      two sums, of even and of odd elements (with bf16 inputs: of even and odd pairs), ascending
 //   rows of floats     8 or 16 lanes (element k goes to lane k % 8), ascending, then a fixed tree
-//   attention          positions of a page ascending
+//   attention          elements of a key, then positions of a page, ascending
 // So a call may be cut at any row or token and gives the same bits. Tables differ from each other in the last bits.
 //
 // This header is included by files compiled for instruction sets that the machine may lack. A function that is inline
@@ -69,8 +69,18 @@ inline constexpr size_t kInputForms = 3;
 using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<void>& tokens);
 // The rows of a unit as the file holds them, into as many bytes.
 using PackUnit = void (*)(void* unit, const void* rows, size_t n_groups);
-// out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]
-using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens, const float* keep);
+// out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]; without keep, what was
+// there counts nothing. `next`, if any: where the rows lie, back to back, that the caller will need after these.
+using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens, const float* keep, const void* next);
+
+// The softmax of scores that come in pieces; begins with the largest at minus infinity and a sum of zero.
+struct RunningSoftmax {
+  float largest;  // of the scores so far
+  float sum;      // of e^(scale * (score - largest))
+};
+// Each of n > 0 more scores becomes its e^(scale * (score - largest)). Gives what all before them are to be multiplied
+// by, because the largest may be another one now. REQUIRES: scale >= 0
+using AddScores = float (*)(RunningSoftmax& softmax, float* scores, size_t n, float scale);
 
 struct PackedFormat {
   uint32_t dtype;   // the value of a DType
@@ -95,9 +105,7 @@ struct Kernels {
   // Attention, beside the products.
   WeightedSum weighted_sum_f32;
   WeightedSum weighted_sum_f16;
-  float (*largest)(const float* values, size_t n);  // n > 0
-  // values[i] = exp(scale * (values[i] - largest)), and their sum
-  float (*exponentials)(float* values, size_t n, float scale, float largest);
+  AddScores add_scores;
   void (*to_f16)(uint16_t* to, const float* from, size_t n);
 
   // Element by element; outputs may be inputs.

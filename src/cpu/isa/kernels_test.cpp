@@ -250,39 +250,44 @@ TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
   }
 }
 
-TEST_P(Functions, ExponentialsAreAccurate) {
+TEST_P(Functions, ScoresBecomeAccurateExponentials) {
   std::vector<float> x;
-  for (float v = -87.0f; v <= 80.0f; v += 0.0137f) x.push_back(v);
+  for (float v = -87.0f; v <= 0.0f; v += 0.0137f) x.push_back(v);
   std::vector<float> e = x;
-  const float sum = kernels().exponentials(e.data(), e.size(), 1.0f, 0.0f);
-  double exact_sum = 0;
+  RunningSoftmax softmax = {0.0f, 2.0f};
+  EXPECT_EQ(kernels().add_scores(softmax, e.data(), e.size(), 1.0f), 1.0f);
+  double exact_sum = 2;
   for (size_t i = 0; i < x.size(); i++) {
     const double exact = std::exp(double{x[i]});
     exact_sum += exact;
     ASSERT_NEAR(e[i] / exact, 1.0, 3 * 0x1p-23) << x[i];
   }
-  EXPECT_NEAR(sum / exact_sum, 1.0, 1e-5);
+  EXPECT_EQ(softmax.largest, 0.0f);
+  EXPECT_NEAR(softmax.sum / exact_sum, 1.0, 1e-5);
 }
 
-TEST_P(Functions, ExponentialsOfTheEdges) {
+TEST_P(Functions, ScoresAtTheEdges) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  float x[] = {0.0f, -kInfinity, -1000.0f, std::numeric_limits<float>::quiet_NaN(), kInfinity};
-  kernels().exponentials(x, 5, 1.0f, 0.0f);
+  float x[] = {0.0f, -kInfinity, -1000.0f, std::numeric_limits<float>::quiet_NaN()};
+  RunningSoftmax softmax = {-kInfinity, 0.0f};
+  EXPECT_EQ(kernels().add_scores(softmax, x, 3, 1.0f), 0.0f);
   EXPECT_EQ(x[0], 1.0f);
   EXPECT_EQ(x[1], 0.0f);
   EXPECT_EQ(x[2], 0.0f);
-  EXPECT_TRUE(std::isnan(x[3]));
-  EXPECT_GT(x[4], 1e38f);
-  float scaled[] = {1.0f, 3.0f};
-  EXPECT_NEAR(kernels().exponentials(scaled, 2, 0.5f, 3.0f), 1.0 + std::exp(-1.0), 1e-6);
+  EXPECT_EQ(softmax.sum, 1.0f);
+  kernels().add_scores(softmax, x + 3, 1, 1.0f);
+  EXPECT_TRUE(std::isnan(x[3]) && std::isnan(softmax.sum));
 }
 
-TEST_P(Functions, LargestIsFoundAnywhere) {
-  for (size_t n = 1; n <= 20; n++) {
+TEST_P(Functions, ARunningSoftmaxFindsTheLargestAnywhere) {
+  for (size_t n = 1; n <= 40; n++) {
     for (size_t at = 0; at < n; at++) {
       std::vector<float> values(n, -5.0f);
       values[at] = -2.0f;
-      EXPECT_EQ(kernels().largest(values.data(), n), -2.0f);
+      RunningSoftmax softmax = {-4.0f, 3.0f};
+      EXPECT_NEAR(kernels().add_scores(softmax, values.data(), n, 0.5f), std::exp(-1.0), 1e-6);
+      EXPECT_EQ(softmax.largest, -2.0f);
+      EXPECT_NEAR(softmax.sum, 3 * std::exp(-1.0) + 1 + static_cast<double>(n - 1) * std::exp(-1.5), 1e-5);
     }
   }
 }
@@ -304,8 +309,8 @@ TEST_P(Functions, WeightedSumMatchesAndIsCutAnywhere) {
         whole.out[t] = whole.out_values.data() + t * n;
         single.out[t] = single.out_values.data() + t * n;
       }
-      kernel(rows, whole.tokens(), keep.data());
-      for (size_t t = 0; t < n_tokens; t++) kernel(rows, single.one(t), &keep[t]);
+      kernel(rows, whole.tokens(), keep.data(), nullptr);
+      for (size_t t = 0; t < n_tokens; t++) kernel(rows, single.one(t), &keep[t], w->memory.data());
       EXPECT_TRUE(same_bits(whole.out_values, single.out_values));
       for (size_t t = 0; t < n_tokens; t++) {
         for (size_t i = 0; i < n; i++) {
@@ -314,6 +319,11 @@ TEST_P(Functions, WeightedSumMatchesAndIsCutAnywhere) {
           ASSERT_NEAR(whole.out[t][i], exact, 1e-5);
         }
       }
+      whole.out_values.assign(before.size(), std::numeric_limits<float>::quiet_NaN());
+      single.out_values.assign(before.size(), 0.0f);
+      kernel(rows, whole.tokens(), nullptr, nullptr);  // what was there does not count
+      kernel(rows, single.tokens(), keep.data(), nullptr);
+      EXPECT_TRUE(same_bits(whole.out_values, single.out_values));
     }
   }
 }

@@ -61,10 +61,10 @@ void matmul(const FloatRows& rows, const Tokens<float>& tokens) {
 }
 
 template <class T>
-void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep) {
+void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const float* keep, const void*) {
   for (size_t t = 0; t < tokens.n; t++) {
     float* out = tokens.out[t] + tokens.first_row;
-    for (size_t i = 0; i < rows.n_elements; i++) out[i] *= keep[t];
+    for (size_t i = 0; i < rows.n_elements; i++) out[i] = keep ? out[i] * keep[t] : 0.0f;
     for (size_t r = 0; r < rows.n_rows; r++) {
       const T* row = row_of<T>(rows, r);
       const float weight = tokens.in[t][r];
@@ -119,17 +119,16 @@ float exponential(float x) {
   return p * bits_to_float((float_to_bits(shifted) + 127u) << 23);
 }
 
-float largest(const float* values, size_t n) {
-  return *std::max_element(values, values + n);
-}
-
-float exponentials(float* values, size_t n, float scale, float largest_value) {
+float add_scores(RunningSoftmax& softmax, float* scores, size_t n, float scale) {
+  const float largest = std::max(softmax.largest, *std::max_element(scores, scores + n));
+  const float keep = exponential(scale * (softmax.largest - largest));
   Lanes lanes;
   for (size_t i = 0; i < n; i++) {
-    values[i] = exponential(scale * (values[i] - largest_value));
-    lanes.at[i % kLanes] += values[i];
+    scores[i] = exponential(scale * (scores[i] - largest));
+    lanes.at[i % kLanes] += scores[i];
   }
-  return lanes.sum();
+  softmax = {largest, softmax.sum * keep + lanes.sum()};
+  return keep;
 }
 
 void to_f16_row(uint16_t* to, const float* from, size_t n) {
@@ -187,8 +186,7 @@ const Kernels& scalar_kernels() {
       .to_bf16 = to_bf16_row,
       .weighted_sum_f32 = weighted_sum<float>,
       .weighted_sum_f16 = weighted_sum<F16>,
-      .largest = largest,
-      .exponentials = exponentials,
+      .add_scores = add_scores,
       .to_f16 = to_f16_row,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,

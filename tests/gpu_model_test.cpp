@@ -137,7 +137,6 @@ TEST_F(GpuModel, TheHeaderIsReadWhileTheDeviceOpens) {
   EXPECT_FALSE(is_on_cpu(*open({.device = "gpu", .calls = &calls, .open_gpu = wait_and_open})));
 }
 
-// A few rows are sorted out by the host, more by the device: what they say is the same.
 TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
   const auto model = open({.open_gpu = open_emulated});
   const ExecutionPlan& plan = model->plan();

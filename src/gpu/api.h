@@ -62,9 +62,10 @@ struct GpuApi {
   void (*close)(GpuDevice* device);
 
   GpuStatus (*memory)(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes);
-  GpuStatus (*allocate)(GpuDevice* device, size_t n_bytes, void** out);       // 256-byte aligned
-  GpuStatus (*release)(GpuDevice* device, void* memory);                      // waits for work under way
-  GpuStatus (*allocate_host)(GpuDevice* device, size_t n_bytes, void** out);  // pinned, page-aligned
+  GpuStatus (*allocate)(GpuDevice* device, size_t n_bytes, void** out);  // 256-byte aligned
+  GpuStatus (*release)(GpuDevice* device, void* memory);                 // waits for work under way
+  // Pinned and page-aligned; kernels may use it under the same address.
+  GpuStatus (*allocate_host)(GpuDevice* device, size_t n_bytes, void** out);
   GpuStatus (*release_host)(GpuDevice* device, void* memory);
 
   GpuStatus (*make_stream)(GpuDevice* device, GpuStream** out);

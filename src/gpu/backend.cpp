@@ -14,12 +14,18 @@ namespace {
 
 constexpr size_t kReadingBytes = 4 << 20;
 
-// The kernel gives a row one block, which takes half a millisecond for 128,000 logits: the host has sorted out a row or
-// two before that.
-constexpr size_t kRowsForHost = 2;
+// Rows whose candidates are found by one launch.
+constexpr size_t kMaxRowsTogether = 64;
 
+uint64_t group_keys_bytes(uint32_t width) {
+  return kMaxRowsTogether * gpu::n_candidate_chunks(width) * gpu::kCandidateGroupsThreads * sizeof(uint32_t);
+}
 uint64_t candidates_bytes(const PassMemory& memory) {
-  return std::max<uint64_t>(1, memory.max_outputs) * sizeof(RowCandidates);
+  uint32_t widest = 1;
+  for (const Slot& slot : memory.slots) {
+    if (slot.rows == SlotRows::outputs) widest = std::max(widest, slot.width);
+  }
+  return group_keys_bytes(widest) + kMaxRowsTogether * gpu::n_candidate_chunks(widest) * sizeof(gpu::ChunkSum);
 }
 
 }  // namespace
@@ -60,7 +66,9 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
   layout_ = gpu::pass_layout(memory);
   stream_ = TRY(gpu::Stream::make(*device_));
   memory_ = TRY(Memory::allocate(*device_, Memory::Kind::device, layout_.total_bytes));
-  candidates_ = TRY(Memory::allocate(*device_, Memory::Kind::device, candidates_bytes(memory)));
+  group_keys_ = TRY(Memory::allocate(*device_, Memory::Kind::device, candidates_bytes(memory)));
+  candidates_ = TRY(Memory::allocate(*device_, Memory::Kind::pinned,
+                                     std::max<size_t>(1, memory.max_outputs) * sizeof(RowCandidates)));
   reading_ = TRY(Memory::allocate(*device_, Memory::Kind::pinned, kReadingBytes));
   rope_staging_ =
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
@@ -87,6 +95,7 @@ void GpuBackend::release() {
   rope_staging_.reset();
   reading_.reset();
   candidates_.reset();
+  group_keys_.reset();
   memory_.reset();
   slots_.clear();
   rope_tables_.clear();
@@ -187,17 +196,28 @@ Result<void> GpuBackend::read_candidates(std::span<RowCandidates> out, SlotId lo
   const SlotMemory& from = slots_[logits.value];
   CHECK(from.rows == SlotRows::outputs && out.size() <= n_outputs_);
   if (out.empty()) return {};
-  if (const size_t n = out.size() * from.width; out.size() <= kRowsForHost && n * sizeof(float) <= kReadingBytes) {
-    TRY(stream_.copy(reading_.data(), from.data, n * sizeof(float), gpu::CopyKind::to_host));
-    TRY(stream_.finish());
-    const auto* rows = reinterpret_cast<const float*>(reading_.data());
-    for (size_t i = 0; i < out.size(); i++) select_candidates(out[i], {rows + i * from.width, from.width});
-    return {};
+  for (size_t first = 0; first < out.size(); first += kMaxRowsTogether) {
+    TRY(find_candidates(first, std::min(out.size() - first, kMaxRowsTogether), from));
   }
-  const gpu::CandidatesArgs args{reinterpret_cast<RowCandidates*>(candidates_.data()), from.data, from.width};
-  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)),
-                     gpu::candidates_grid(static_cast<uint32_t>(out.size())), gpu::kCandidatesThreads, args));
-  return copy_to_host(std::as_writable_bytes(out), candidates_.data());
+  TRY(stream_.finish());
+  std::memcpy(out.data(), candidates_.data(), out.size_bytes());
+  return {};
+}
+
+// The device writes them to the host's memory itself: they are small, and a copy takes longer to begin than to run.
+Result<void> GpuBackend::find_candidates(size_t first, size_t n, const SlotMemory& logits) {
+  const gpu::CandidatesArgs args{
+      .out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
+      .logits = logits.data + first * logits.width,
+      .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
+      .chunks = reinterpret_cast<gpu::ChunkSum*>(group_keys_.data() + group_keys_bytes(logits.width)),
+      .width = logits.width,
+      .n_chunks = gpu::n_candidate_chunks(logits.width)};
+  const auto n_rows = static_cast<uint32_t>(n);
+  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n_rows, args),
+                     gpu::kCandidateGroupsThreads, args));
+  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)), gpu::candidates_grid(n_rows),
+                        gpu::kCandidatesThreads, args);
 }
 
 }  // namespace rocmforge

@@ -66,6 +66,7 @@ class GpuBackend final : public Backend {
   Result<void> allocate(const PassMemory& memory);
   Result<void> copy_to_host(std::span<std::byte> out, const void* from);
   Result<const double*> rope_table(const RopeSpec& rope);
+  Result<void> find_candidates(size_t first, size_t n, const SlotMemory& logits);
   Result<gpu::BatchView> begin_pass(const Batch& batch);
   Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
 
@@ -75,7 +76,8 @@ class GpuBackend final : public Backend {
   GpuPlacement placement_;
 
   gpu::Memory memory_;        // of the pass
-  gpu::Memory candidates_;    // RowCandidates of all output rows
+  gpu::Memory candidates_;    // pinned, RowCandidates of all output rows
+  gpu::Memory group_keys_;    // of kMaxRowsTogether rows of logits, and their chunks' sums (kernels/candidates.h)
   gpu::Memory reading_;       // pinned, through which results come back
   gpu::Memory rope_staging_;  // pinned, kMaxRopeTables tables
   gpu::PassLayout layout_;

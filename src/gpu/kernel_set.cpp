@@ -19,6 +19,7 @@ Place place_of(FixedKernel kernel) {
       #file, #name           \
     }
     RF_PLACE(elementwise, add);
+    RF_PLACE(candidates, candidate_groups);
     RF_PLACE(candidates, candidates);
     RF_PLACE(elementwise, clamped_swish_multiply);
     RF_PLACE(elementwise, gelu_multiply);

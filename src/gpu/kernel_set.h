@@ -13,6 +13,7 @@ namespace rocmforge::gpu {
 
 enum class FixedKernel : uint8_t {
   add,
+  candidate_groups,
   candidates,
   clamped_swish_multiply,
   gelu_multiply,

@@ -1,5 +1,7 @@
 #pragma once
-// What a sampler needs of rows of logits (plan/candidates.h), on the device.
+// What a sampler needs of rows of logits (plan/candidates.h), on the device, by two kernels one after the other:
+// candidate_groups looks at every logit, one block for each chunk of a row; candidates, one block for each row, looks
+// only at groups of logits that can hold a candidate.
 
 #include <cstdint>
 
@@ -8,13 +10,34 @@
 
 namespace rocmforge::gpu {
 
-struct CandidatesArgs {
-  RowCandidates* out;   // n_rows
-  const float* logits;  // n_rows x width
-  uint32_t width;
+// A group are the logits that one thread of candidate_groups looks at, kCandidateGroupsThreads apart.
+inline constexpr uint32_t kCandidateGroupsThreads = 256;
+inline constexpr uint32_t kLogitsOfAGroup = 16;
+inline constexpr uint32_t kLogitsOfAChunk = kCandidateGroupsThreads * kLogitsOfAGroup;
+
+struct ChunkSum {
+  float largest;
+  float sum;  // of e^(logit - largest)
 };
 
-inline constexpr uint32_t kCandidatesThreads = 256;
+struct CandidatesArgs {
+  RowCandidates* out;    // n_rows
+  const float* logits;   // n_rows x width
+  uint32_t* group_keys;  // a workspace, as the following: n_rows x n_chunks x kCandidateGroupsThreads
+  ChunkSum* chunks;      // n_rows x n_chunks
+  uint32_t width;
+  uint32_t n_chunks;  // n_candidate_chunks(width)
+};
+
+constexpr uint32_t n_candidate_chunks(uint32_t width) {
+  return (width + kLogitsOfAChunk - 1) / kLogitsOfAChunk;
+}
+
+inline Grid candidate_groups_grid(uint32_t n_rows, const CandidatesArgs& args) {
+  return {args.n_chunks, n_rows};
+}
+
+inline constexpr uint32_t kCandidatesThreads = 1024;
 
 inline Grid candidates_grid(uint32_t n_rows) {
   return {n_rows};

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "gpu/kernels/candidates.h"
 #include "gpu/kernels/elementwise.h"
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
@@ -314,49 +313,6 @@ TEST_P(Steps, RoutesToTheLargest) {
         EXPECT_NEAR(got[(r * kUsed + j) * 2 + 1], std::exp(double{row[ids[j]]} - row[ids[0]]) / total, 1e-6);
       }
     }
-  }
-}
-
-TEST_P(Steps, CandidatesAreTheLargestInOrder) {
-  for (const uint32_t width : {7u, 256u, 1003u}) {
-    std::vector<float> logits = noise(2 * width, 5.0f);
-    for (uint32_t i = 0; i < width; i++)
-      logits[width + i] = i % 3 == 0 ? -0.0f : static_cast<float>(i % 3 - 1);  // many equal
-    const auto on_logits = put(logits);
-    const OnDevice<RowCandidates> out(*device_, 2);
-    run("candidates", "candidates", candidates_grid(2), kCandidatesThreads,
-        CandidatesArgs{out.data(), on_logits.data(), width});
-    const auto all = out.values();
-    for (size_t r = 0; r < 2; r++) {
-      const float* row = logits.data() + r * width;
-      std::vector<uint32_t> ids(width);
-      std::iota(ids.begin(), ids.end(), 0u);
-      std::sort(ids.begin(), ids.end(),
-                [&](uint32_t a, uint32_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
-      const RowCandidates& got = all[r];
-      for (size_t i = 0; i < kCandidates; i++) {
-        const uint32_t id = ids[std::min<size_t>(i, width - 1)];
-        ASSERT_EQ(got.top[i].id, id) << "width " << width << ", place " << i;
-        ASSERT_EQ(got.top[i].logit, row[id]);
-      }
-      double total = 0;
-      for (size_t i = 0; i < width; i++) total += std::exp(double{row[i]});
-      EXPECT_NEAR(got.log_sum_exp, std::log(total), 1e-5);
-    }
-  }
-}
-
-TEST_P(Steps, CandidatesOfARowThatIsNotFiniteHaveNoSum) {
-  constexpr uint32_t kWidth = 700;
-  const float infinity = std::numeric_limits<float>::infinity();
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
-    std::vector<float> logits = noise(kWidth, 5.0f);
-    logits[601] = bad;
-    const auto on_logits = put(logits);
-    const OnDevice<RowCandidates> out(*device_, 1);
-    run("candidates", "candidates", candidates_grid(1), kCandidatesThreads,
-        CandidatesArgs{out.data(), on_logits.data(), kWidth});
-    EXPECT_TRUE(std::isnan(out.values()[0].log_sum_exp)) << bad;
   }
 }
 

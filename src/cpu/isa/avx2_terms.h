@@ -30,6 +30,7 @@ struct Avx2 {
   static constexpr uint32_t kRows = 8;
   static constexpr int kTokens = 4;  // of a tile
   static constexpr int kFloatTokens = 6;
+  static constexpr bool kTakesSharedBlocks = false, kCodesStayUp = false;
 
 #define RF_OP [[gnu::always_inline]] static inline
   RF_OP Int load(const char* at) { return load_bytes(at); }
@@ -96,6 +97,19 @@ struct Avx2 {
     }
     return sum;
   }
+  // Bytes 2 i and 2 i + 1 of every word, 16 bits each.
+  template <int i>
+  RF_OP Int byte_pair(Int bytes) {
+    constexpr char a = 2 * i, b = a + 1;
+    return _mm256_shuffle_epi8(
+        bytes, _mm256_broadcastsi128_si256(
+                   _mm_setr_epi8(a, -1, b, -1, a + 4, -1, b + 4, -1, a + 8, -1, b + 8, -1, a + 12, -1, b + 12, -1)));
+  }
+  RF_OP Int subtract_16_bits(Int a, Int b) { return _mm256_sub_epi16(a, b); }
+  template <class Terms>
+  RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
+    return terms.add_to(sum, codes, a);
+  }
   RF_OP Float scaled_activation(Int integer_sum, const QuantBlock& a) {
     return _mm256_mul_ps(_mm256_cvtepi32_ps(integer_sum), _mm256_set1_ps(a.scale));
   }
@@ -147,45 +161,53 @@ struct Avx2 {
     }
   };
 
-  // Two halves of 16 elements with integer scales: unit * scales[half] * (code - offset)
+  // Two halves of 16 elements with integer scales, a pair of 16 bits: unit * scales[half] * (code - offset)
+  template <int kLargest, int kOffset>
+  struct PairTerms {
+    Float unit;
+    Int scales;
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      constexpr int kFit = products_that_fit(kLargest) < 4 ? products_that_fit(kLargest) : 4;
+      Int integers = _mm256_setzero_si256();
+      for (int h = 0; h < 2; h++) {
+        const Int both = h == 0 ? _mm256_blend_epi16(scales, _mm256_slli_epi32(scales, 16), 0xAA)
+                                : _mm256_blend_epi16(_mm256_srli_epi32(scales, 16), scales, 0xAA);
+        for (int v = 4 * h; v < 4 * h + 4; v += kFit) {
+          integers = _mm256_add_epi32(integers, _mm256_madd_epi16(multiply_codes(codes, a, v, kFit), both));
+        }
+      }
+      if constexpr (kOffset != 0) {
+        const Int offset = _mm256_madd_epi16(scales, repeat_word(a.sums));
+        integers = _mm256_sub_epi32(integers, _mm256_mullo_epi32(offset, _mm256_set1_epi32(kOffset)));
+      }
+      return _mm256_fmadd_ps(unit, scaled_activation(integers, a), sum);
+    }
+  };
+
+  // The same with scales as words.
   template <int kLargest, int kOffset>
   struct HalvesTerms {
     Float unit;
     Int scales[2];
 
     [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      constexpr int kFit = products_that_fit(kLargest) < 4 ? products_that_fit(kLargest) : 4;
-      Int integers = _mm256_setzero_si256();
-      for (int h = 0; h < 2; h++) {
-        const Int both = _mm256_blend_epi16(scales[h], _mm256_slli_epi32(scales[h], 16), 0xAA);
-        for (int v = 4 * h; v < 4 * h + 4; v += kFit) {
-          integers = _mm256_add_epi32(integers, _mm256_madd_epi16(multiply_codes(codes, a, v, kFit), both));
-        }
-      }
-      if constexpr (kOffset != 0) {
-        const Int offset = _mm256_madd_epi16(pair(scales), repeat_word(a.sums));
-        integers = _mm256_sub_epi32(integers, _mm256_mullo_epi32(offset, _mm256_set1_epi32(kOffset)));
-      }
-      return _mm256_fmadd_ps(unit, scaled_activation(integers, a), sum);
-    }
-    // The halves' numbers side by side, 16 bits each: as a.sums has them.
-    [[gnu::always_inline]] static Int pair(const Int (&halves)[2]) {
-      return _mm256_blend_epi16(halves[0], _mm256_slli_epi32(halves[1], 16), 0xAA);
+      const Int pair = _mm256_blend_epi16(scales[0], _mm256_slli_epi32(scales[1], 16), 0xAA);
+      return PairTerms<kLargest, kOffset>{unit, pair}.add_to(sum, codes, a);
     }
   };
 
   // unit * scales[half] * code - minimum_unit * minima[half]
-  template <int kLargest>
-  struct HalvesMinimumTerms {
+  template <int kLargest, int>
+  struct PairMinimumTerms {
     Float unit;
-    Int scales[2];
+    Int scales;
     Float minimum_unit;
-    Int minima[2];
+    Int minima;
 
     [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      using Halves = HalvesTerms<kLargest, 0>;
-      sum = Halves{unit, {scales[0], scales[1]}}.add_to(sum, codes, a);
-      const Int integers = _mm256_madd_epi16(Halves::pair(minima), repeat_word(a.sums));
+      sum = PairTerms<kLargest, 0>{unit, scales}.add_to(sum, codes, a);
+      const Int integers = _mm256_madd_epi16(minima, repeat_word(a.sums));
       return _mm256_fnmadd_ps(minimum_unit, scaled_activation(integers, a), sum);
     }
   };

@@ -20,6 +20,7 @@ struct Avx512 {
   static constexpr uint32_t kRows = 16;
   static constexpr int kTokens = 8;  // of a tile
   static constexpr int kFloatTokens = 8;
+  static constexpr bool kTakesSharedBlocks = true;
 
 #define RF_OP [[gnu::always_inline]] static inline
   typedef uint32_t Unsigned __attribute__((vector_size(64)));
@@ -72,23 +73,45 @@ struct Avx512 {
     }
   }
 
-  // start + the products of half h: codes[4 h .. 4 h + 3] and their activations
-  RF_OP Int multiply_half(Int start, const Int (&codes)[8], const QuantBlock& a, int h) {
-    for (int v = 4 * h; v < 4 * h + 4; v++) start = _mm512_dpbusd_epi32(start, codes[v], repeat_word(a.q + 4 * v));
-    return start;
-  }
-  // -offset * (sum of half h's activations)
-  template <int kOffset>
-  RF_OP Int start_of(const QuantBlock& a, int h) {
-    static_assert(kOffset == 0 || (kOffset & (kOffset - 1)) == 0);
-    if constexpr (kOffset == 0) return _mm512_setzero_si512();
-    return left(words(a.negative_sums[h]), __builtin_ctz(kOffset | 0x8000'0000));
-  }
   RF_OP Int repeat_word(const void* at) {
     int32_t word;
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
   }
+  RF_OP Int dot(Int sum, Int codes, const int8_t* activations) {
+    return _mm512_dpbusd_epi32(sum, codes, repeat_word(activations));
+  }
+  // Bytes 2 i and 2 i + 1 of every word, 16 bits each.
+  template <int i>
+  RF_OP Int byte_pair(Int bytes) {
+    constexpr char a = 2 * i, b = a + 1;
+    return _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(_mm_setr_epi8(a, -1, b, -1, a + 4, -1, b + 4, -1, a + 8,
+                                                                           -1, b + 8, -1, a + 12, -1, b + 12, -1)));
+  }
+  RF_OP Int subtract_16_bits(Int a, Int b) { return _mm512_sub_epi16(a, b); }
+  // No load moves across.
+  RF_OP void keep_order() { __asm__ volatile("" ::: "memory"); }
+
+  // -offset * (sum of each half's activations)
+  template <int kOffset>
+  RF_OP void start_at(Int (&dots)[2], const QuantBlock& a) {
+    static_assert(kOffset == 0 || (kOffset & (kOffset - 1)) == 0);
+    for (int h = 0; h < 2; h++) {
+      dots[h] =
+          kOffset == 0 ? _mm512_setzero_si512() : left(words(a.negative_sums[h]), __builtin_ctz(kOffset | 0x8000'0000));
+    }
+  }
+  // Terms say where the integer sums of a block's halves start, and how they join the sum.
+  template <class Terms>
+  RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
+    Int dots[2];
+    Terms::start(dots, a);
+    for (int v = 0; v < 8; v++) dots[v / 4] = dot(dots[v / 4], codes[v], a.q + 4 * v);
+    return terms.finish(sum, dots, a);
+  }
+#define RF_START(offset) \
+  [[gnu::always_inline]] static void start(Int(&dots)[2], const QuantBlock& a) { start_at<offset>(dots, a); }
+#define RF_FINISH [[gnu::always_inline]] Float finish(Float sum, const Int(&dots)[2], const QuantBlock& a) const
 #undef RF_OP
 
   // scale * (code - offset)
@@ -96,10 +119,9 @@ struct Avx512 {
   struct CentredTerms {
     Float scale;
 
-    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      const Int first = multiply_half(start_of<kOffset>(a, 0), codes, a, 0);
-      const Int second = multiply_half(start_of<kOffset>(a, 1), codes, a, 1);
-      const Float integers = to_float(_mm512_add_epi32(first, second));
+    RF_START(kOffset)
+    RF_FINISH {
+      const Float integers = to_float(_mm512_add_epi32(dots[0], dots[1]));
       return _mm512_fmadd_ps(scale, multiply(integers, _mm512_set1_ps(a.scale)), sum);
     }
   };
@@ -109,8 +131,9 @@ struct Avx512 {
   struct MinimumTerms {
     Float scale, minimum;
 
-    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      sum = CentredTerms<kLargest, 0>{scale}.add_to(sum, codes, a);
+    RF_START(0)
+    RF_FINISH {
+      sum = CentredTerms<kLargest, 0>{scale}.finish(sum, dots, a);
       return _mm512_fmadd_ps(minimum, _mm512_set1_ps(a.sum), sum);
     }
   };
@@ -123,32 +146,53 @@ struct Avx512 {
     Float unit;
     Int scales[2];
 
-    [[gnu::always_inline]] Float of_one(const Int (&codes)[8], const QuantBlock& a) const {
-      const Float first = to_float(multiply_half(start_of<kOffset>(a, 0), codes, a, 0));
-      const Float second = to_float(multiply_half(start_of<kOffset>(a, 1), codes, a, 1));
+    RF_START(kOffset)
+    RF_FINISH {
       const Float scale[2] = {multiply(unit, to_float(scales[0])), multiply(unit, to_float(scales[1]))};
-      return _mm512_fmadd_ps(second, scale[1], multiply(first, scale[0]));
+      const Float products = _mm512_fmadd_ps(to_float(dots[1]), scale[1], multiply(to_float(dots[0]), scale[0]));
+      return _mm512_fmadd_ps(products, _mm512_set1_ps(a.scale), sum);
     }
-    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      return _mm512_fmadd_ps(of_one(codes, a), _mm512_set1_ps(a.scale), sum);
+  };
+
+  // Both halves' sums of codes that stay `up` bits above the lowest ones, 16 bits each.
+  template <int up>
+  [[gnu::always_inline]] static Int pair_of(const Int (&dots)[2]) {
+    return _mm512_mask_blend_epi16(0xAAAA'AAAA, right(dots[0], up), left(dots[1], 16 - up));
+  }
+  static constexpr bool kCodesStayUp = true;
+
+  // The same with the scales as a pair of 16 bits, for sums that fit 16 bits, too.
+  template <int kLargest, int kOffset>
+  struct PairTerms {
+    static_assert(16 * kLargest * 127 <= 32767);
+    Float unit;
+    Int scales;
+
+    RF_START(kOffset)
+    RF_FINISH {
+      const Float products = multiply(unit, to_float(_mm512_madd_epi16(pair_of<0>(dots), scales)));
+      return _mm512_fmadd_ps(products, _mm512_set1_ps(a.scale), sum);
     }
   };
 
   // unit * scales[half] * code - minimum_unit * minima[half]
-  template <int kLargest>
-  struct HalvesMinimumTerms {
+  template <int kLargest, int up>
+  struct PairMinimumTerms {
+    static_assert(16 * kLargest * 127 <= 32767);
     Float unit;
-    Int scales[2];
+    Int scales;
     Float minimum_unit;
-    Int minima[2];
+    Int minima;
 
-    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
-      const Float products = HalvesTerms<kLargest, 0>{unit, {scales[0], scales[1]}}.of_one(codes, a);
-      const Int pair = minima[0] | left(minima[1], 16);
-      const Float offset = to_float(_mm512_madd_epi16(pair, repeat_word(a.sums)));
+    RF_START(0)
+    RF_FINISH {
+      const Float products = multiply(unit, to_float(_mm512_madd_epi16(pair_of<up>(dots), scales)));
+      const Float offset = to_float(_mm512_madd_epi16(minima, repeat_word(a.sums)));
       return _mm512_fmadd_ps(_mm512_fnmadd_ps(minimum_unit, offset, products), _mm512_set1_ps(a.scale), sum);
     }
   };
+#undef RF_START
+#undef RF_FINISH
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cpu/isa/avx512.h"
 #include "cpu/isa/avx512_terms.h"
+#include "cpu/isa/packed_matmul.h"
 
 namespace rocmforge::cpu {
 namespace {

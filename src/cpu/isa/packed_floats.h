@@ -10,7 +10,7 @@
 //   F32, BF16   even elements of all rows | odd elements of all rows
 //   F16         both elements of the first half of the rows | of the second half: as they lie, nothing moves
 
-#include "cpu/isa/packed_formats.h"
+#include "cpu/isa/packed_matmul.h"
 
 namespace rocmforge::cpu {
 namespace {

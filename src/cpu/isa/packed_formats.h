@@ -11,9 +11,11 @@
 // activations), exactly, in integers; what V does with signed levels is its own affair.
 //
 // A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they
-// join a sum. The s are constants, so that shifts and addresses are, too.
-
-#include <immintrin.h>
+// join a sum. The s are constants, so that shifts and addresses are, too. Where kShared blocks have their codes in the
+// same words, code<s>(v) gives one word of them, and a single token takes those blocks together.
+//
+// A single token waits for memory, which is fastest when every line is touched once and in order, at an even pace: what
+// stands first in a group is loaded by the constructor, and no load moves before that.
 
 #include <utility>
 
@@ -62,6 +64,7 @@ struct Cut {
   static constexpr size_t kWordsAt = kCut.words_at(V::kRows), kTailAt = kCut.tail_at(V::kRows);
   // The s-th block that is computed.
   static constexpr int block(int s) { return s; }
+  static constexpr int kShared = 1;
   static constexpr auto kWords = word_offsets<kCut.n_words>(kCut, sizeof(Int));
   const char* at;
 
@@ -236,9 +239,10 @@ struct KScaled : Cut<V, kDType> {
 template <class V>
 struct Q4K : KScaled<V, DType::q4_k> {
   using KScaled<V, DType::q4_k>::KScaled;
+  static constexpr int kShared = 2;
   template <int s>
-  [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) codes[v] = masked<V>(V::right(this->word(4 + s / 2 * 8 + v), s % 2 * 4), 0xF);
+  [[gnu::always_inline]] auto code(int v) const {
+    return masked<V>(V::right(this->word(4 + s / 2 * 8 + v), s % 2 * 4), 0xF);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -249,12 +253,11 @@ struct Q4K : KScaled<V, DType::q4_k> {
 template <class V>
 struct Q5K : KScaled<V, DType::q5_k> {
   using KScaled<V, DType::q5_k>::KScaled;
+  static constexpr int kShared = 2;
   template <int s>
-  [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) {
-      const auto low = masked<V>(V::right(this->word(12 + s / 2 * 8 + v), s % 2 * 4), 0xF);
-      codes[v] = low | masked<V>(V::shifted(this->word(4 + v), 4 - s), 0x10);
-    }
+  [[gnu::always_inline]] auto code(int v) const {
+    const auto high = masked<V>(V::shifted(this->word(4 + v), 4 - s), 0x10);
+    return high | masked<V>(V::right(this->word(12 + s / 2 * 8 + v), s % 2 * 4), 0xF);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -282,27 +285,35 @@ struct Iq4Xs : Cut<V, DType::iq4_xs> {
 
 template <class V>
 struct Q2K : Cut<V, DType::q2_k> {
-  static constexpr int kBlocks = 8;
+  static constexpr int kBlocks = 8, kShared = 4;
+  // How far above the lowest bits the codes of block s stay.
+  static constexpr int up(int s) { return V::kCodesStayUp ? s % 4 * 2 : 0; }
+
+  [[gnu::always_inline]] explicit Q2K(const char* group) : Cut<V, DType::q2_k>{group} {
+    const auto units = this->word(20);
+    unit = V::f16_of_low(units);
+    minimum_unit = V::f16_of_low(V::right(units, 16));
+    for (int i = 0; i < 4; i++) bytes[i] = this->word(i);
+  }
   template <int s>
-  [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) codes[v] = masked<V>(V::right(this->word(4 + s / 4 * 8 + v), s % 4 * 2), 3);
+  [[gnu::always_inline]] auto code(int v) const {
+    return masked<V>(V::right(this->word(4 + s / 4 * 8 + v), s % 4 * 2 - up(s)), 3 << up(s));
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
-    const auto bytes = this->word(s / 2), units = this->word(20);
-    const auto low = masked<V>(bytes, 0xF), high = masked<V>(V::right(bytes, 4), 0xF);
-    constexpr int i = s % 2 * 2;
-    return typename V::template HalvesMinimumTerms<3>{V::f16_of_low(units),
-                                                      {byte_of<V>(low, i), byte_of<V>(low, i + 1)},
-                                                      V::f16_of_low(V::right(units, 16)),
-                                                      {byte_of<V>(high, i), byte_of<V>(high, i + 1)}};
+    const auto scales = V::template byte_pair<s % 2>(masked<V>(bytes[s / 2], 0xF));
+    const auto minima = V::template byte_pair<s % 2>(masked<V>(V::right(bytes[s / 2], 4), 0xF));
+    return typename V::template PairMinimumTerms<3, up(s)>{unit, scales, minimum_unit, minima};
   }
+
+  typename V::Float unit, minimum_unit;
+  typename V::Int bytes[4];
 };
 
 template <class V>
 struct Q3K : Cut<V, DType::q3_k> {
-  static constexpr int kBlocks = 8;
-  [[gnu::always_inline]] explicit Q3K(const char* group) : Cut<V, DType::q3_k>{group} {
+  static constexpr int kBlocks = 8, kShared = 4;
+  [[gnu::always_inline]] explicit Q3K(const char* group) : Cut<V, DType::q3_k>{group}, unit(this->f16_tail()) {
     const typename V::Int low[2] = {this->word(24), this->word(25)}, high = this->word(26);
     for (int i = 0; i < 4; i++) {
       const auto four = masked<V>(V::right(low[i % 2], i / 2 * 4), 0xF);
@@ -310,152 +321,44 @@ struct Q3K : Cut<V, DType::q3_k> {
     }
   }
   template <int s>
-  [[gnu::always_inline]] void codes(Codes<V>& codes) const {
-    for (int v = 0; v < 8; v++) {
-      const auto low = masked<V>(V::right(this->word(8 + s / 4 * 8 + v), s % 4 * 2), 3);
-      codes[v] = low | masked<V>(V::shifted(this->word(v), 2 - s), 4);
-    }
+  [[gnu::always_inline]] auto code(int v) const {
+    const auto high = masked<V>(V::shifted(this->word(v), 2 - s), 4);
+    return high | masked<V>(V::right(this->word(8 + s / 4 * 8 + v), s % 4 * 2), 3);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
-    constexpr int i = s % 2 * 2;
-    return typename V::template HalvesTerms<7, 4>{this->f16_tail(), {scale<s / 2, i>(), scale<s / 2, i + 1>()}};
-  }
-  template <int w, int i>
-  [[gnu::always_inline]] auto scale() const {
-    return V::subtract(byte_of<V>(scales[w], i), V::words(32));
+    const auto pair = V::subtract_16_bits(V::template byte_pair<s % 2>(scales[s / 2]), V::words(0x00200020));
+    return typename V::template PairTerms<7, 4>{unit, pair};
   }
 
+  typename V::Float unit;
   typename V::Int scales[4];
 };
 
 template <class V>
 struct Q6K : Cut<V, DType::q6_k> {
-  static constexpr int kBlocks = 8;
+  static constexpr int kBlocks = 8, kShared = 2;
   // Blocks 0 and 2 share bytes, and so do 1 and 3: memory is read at an even pace.
   static constexpr int block(int s) { return s % 4 == 1 || s % 4 == 2 ? s ^ 3 : s; }
+  [[gnu::always_inline]] explicit Q6K(const char* group) : Cut<V, DType::q6_k>{group}, unit(this->f16_tail()) {
+    for (int i = 0; i < 4; i++) scales[i] = this->word(48 + i);
+  }
   template <int s>
-  [[gnu::always_inline]] void codes(Codes<V>& codes) const {
+  [[gnu::always_inline]] auto code(int v) const {
     constexpr int half = s / 4, k = s % 4;
-    for (int v = 0; v < 8; v++) {
-      const auto low = masked<V>(V::right(this->word(16 * half + 8 * (k % 2) + v), k / 2 * 4), 0xF);
-      codes[v] = low | masked<V>(V::shifted(this->word(32 + 8 * half + v), 4 - 2 * k), 0x30);
-    }
+    const auto low = masked<V>(V::right(this->word(16 * half + 8 * (k % 2) + v), k / 2 * 4), 0xF);
+    return low | masked<V>(V::shifted(this->word(32 + 8 * half + v), 4 - 2 * k), 0x30);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
-    const auto scales = this->word(48 + s / 2);
     constexpr int i = s % 2 * 2;
-    return typename V::template HalvesTerms<63, 32>{this->f16_tail(),
-                                                    {signed_byte_of<V>(scales, i), signed_byte_of<V>(scales, i + 1)}};
+    return typename V::template HalvesTerms<63, 32>{
+        unit, {signed_byte_of<V>(scales[s / 2], i), signed_byte_of<V>(scales[s / 2], i + 1)}};
   }
+
+  typename V::Float unit;
+  typename V::Int scales[4];
 };
-
-// ---- The loop over the units ----
-
-// One unit times the tokens t .. t + n - 1.
-struct Tile {
-  const char* unit;
-  size_t n_groups;
-  size_t t;
-  size_t out_row;  // where the unit's first product goes
-  // From here to the unit that comes next, whose bytes are fetched meanwhile; 0: nothing is.
-  size_t ahead;
-
-  // REQUIRES: at points into the unit
-  [[gnu::always_inline]] void fetch_ahead(const char* at) const { _mm_prefetch(at + ahead, _MM_HINT_T1); }
-};
-constexpr size_t kLine = 64;
-
-// Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. With many tokens a unit comes from memory
-// for its first tile and from the cache for the others: so the last one of whole size fetches the next unit.
-template <class V, int kTokens, class Multiply>
-[[gnu::always_inline]] inline void for_tiles(const PackedUnits& units, const Tokens<void>& tokens, size_t group_bytes,
-                                             Multiply&& multiply) {
-  const size_t unit_bytes = units.n_groups * group_bytes;
-  for (size_t u = 0; u < units.n_units; u++) {
-    const char* unit = static_cast<const char*>(units.data) + u * unit_bytes;
-    Tile tile = {unit, units.n_groups, 0, tokens.first_row + u * V::kRows, 0};
-    const auto left = [&] { return tokens.n - tile.t; };
-    for (; left() >= kTokens; tile.t += kTokens) {
-      tile.ahead = tile.t > 0 && left() < 2 * kTokens ? unit_bytes : 0;
-      multiply.template operator()<kTokens>(tile);
-    }
-    if (kTokens > 4 && left() >= 4) multiply.template operator()<4>(tile), tile.t += 4;
-    if (left() >= 2) multiply.template operator()<2>(tile), tile.t += 2;
-    if (left() >= 1) multiply.template operator()<1>(tile);
-  }
-}
-
-// The codes are unpacked once for all tokens of a tile.
-template <class Format, class V, int n>
-[[gnu::always_inline]] inline void multiply_unit(const Tile& tile, const Tokens<void>& tokens) {
-  const QuantBlock* in[n];
-  typename V::Float sums[n];
-  for (int i = 0; i < n; i++) {
-    in[i] = static_cast<const QuantBlock*>(tokens.in[tile.t + i]);
-    sums[i] = V::zero();
-  }
-  for (size_t g = 0; g < tile.n_groups; g++) {
-    const Format group{{tile.unit + g * Format::kGroupBytes}};
-    unrolled<Format::kBlocks>([&]<int i_block>() __attribute__((always_inline)) {
-      constexpr int s = Format::block(i_block);
-      if constexpr (n == V::kTokens) {
-        constexpr size_t kPart = (Format::kGroupBytes + Format::kBlocks - 1) / Format::kBlocks;
-        for (size_t b = 0; b < kPart; b += kLine) tile.fetch_ahead(group.at + i_block * kPart + b);
-      }
-      Codes<V> codes;
-      group.template codes<s>(codes);
-      const auto terms = group.template terms<s>();
-      for (int i = 0; i < n; i++) sums[i] = terms.add_to(sums[i], codes, in[i][g * Format::kBlocks + s]);
-    });
-  }
-  for (int i = 0; i < n; i++) V::store(tokens.out[tile.t + i] + tile.out_row, sums[i]);
-}
-
-template <template <class> class FormatOf, class V>
-void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
-  using Format = FormatOf<V>;
-  for_tiles<V, V::kTokens>(units, tokens, Format::kGroupBytes,
-                           [&]<int n>(const Tile& tile) { multiply_unit<Format, V, n>(tile, tokens); });
-}
-
-// ---- Packing ----
-
-// The rows of a unit as the file holds them: rows of eight words are turned into words of eight rows, squares at a
-// time.
-template <DType kDType, class V>
-void pack(void* unit, const void* rows, size_t n_groups) {
-  using C = Cut<V, kDType>;
-  constexpr size_t kHead = C::kCut.head_bytes, kTail = C::kCut.tail_bytes, n_words = C::kCut.n_words;
-  const size_t row_bytes = n_groups * C::kBlockBytes;
-  for (size_t g = 0; g < n_groups; g++) {
-    char* to = static_cast<char*>(unit) + g * C::kGroupBytes;
-    const char* from = static_cast<const char*>(rows) + g * C::kBlockBytes;
-    constexpr size_t kSquares = n_words / 8 * 8;
-    for (size_t w = 0; w < kSquares; w += 8) {
-      for (size_t r = 0; r < V::kRows; r += 8) {
-        transpose_square(from + r * row_bytes + kHead + 4 * w, row_bytes, [&](size_t i, __m256i words) {
-          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + C::kWordsAt + C::kWords.at[w + i] + 4 * r), words);
-        });
-      }
-    }
-    for (size_t r = 0; r < V::kRows; r++) {
-      const char* block = from + r * row_bytes;
-      __builtin_memcpy(to + r * kHead, block, kHead);
-      for (size_t w = kSquares; w < n_words; w++) {
-        __builtin_memcpy(to + C::kWordsAt + C::kWords.at[w] + 4 * r, block + kHead + 4 * w, 4);
-      }
-      __builtin_memcpy(to + C::kTailAt + r * kTail, block + kHead + 4 * n_words, kTail);
-    }
-  }
-}
-
-template <template <class> class FormatOf, class V>
-constexpr PackedFormat packed_format_of() {
-  constexpr DType kDType = FormatOf<V>::dtype;
-  return {static_cast<uint32_t>(kDType), V::kRows, InputForm::blocks, pack<kDType, V>, packed_matmul<FormatOf, V>};
-}
 
 }  // namespace
 }  // namespace rocmforge::cpu

@@ -1,0 +1,155 @@
+#pragma once
+// The loops over units of packed weights, and packing, for the vectors V of an instruction set (see packed_formats.h).
+// Everything here is static.
+
+#include <immintrin.h>
+
+#include "cpu/isa/avx2_vector.h"
+#include "cpu/isa/packed_formats.h"
+
+namespace rocmforge::cpu {
+namespace {
+
+// One unit times the tokens t .. t + n - 1.
+struct Tile {
+  const char* unit;
+  size_t n_groups;
+  size_t t;
+  size_t out_row;  // where the unit's first product goes
+  // From here to the unit that comes next, whose bytes are fetched meanwhile; 0: nothing is.
+  size_t ahead;
+
+  // REQUIRES: at points into the unit
+  [[gnu::always_inline]] void fetch_ahead(const char* at) const { _mm_prefetch(at + ahead, _MM_HINT_T1); }
+};
+constexpr size_t kLine = 64;
+
+// Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. With many tokens a unit comes from memory
+// for its first tile and from the cache for the others: so the last one of whole size fetches the next unit.
+template <class V, int kTokens, class Multiply>
+[[gnu::always_inline]] inline void for_tiles(const PackedUnits& units, const Tokens<void>& tokens, size_t group_bytes,
+                                             Multiply&& multiply) {
+  const size_t unit_bytes = units.n_groups * group_bytes;
+  for (size_t u = 0; u < units.n_units; u++) {
+    const char* unit = static_cast<const char*>(units.data) + u * unit_bytes;
+    Tile tile = {unit, units.n_groups, 0, tokens.first_row + u * V::kRows, 0};
+    const auto left = [&] { return tokens.n - tile.t; };
+    for (; left() >= kTokens; tile.t += kTokens) {
+      tile.ahead = tile.t > 0 && left() < 2 * kTokens ? unit_bytes : 0;
+      multiply.template operator()<kTokens>(tile);
+    }
+    if (kTokens > 4 && left() >= 4) multiply.template operator()<4>(tile), tile.t += 4;
+    if (left() >= 2) multiply.template operator()<2>(tile), tile.t += 2;
+    if (left() >= 1) multiply.template operator()<1>(tile);
+  }
+}
+
+template <int s, class V, class Format>
+[[gnu::always_inline]] inline void codes_of(Codes<V>& codes, const Format& group) {
+  if constexpr (Format::kShared == 1) {
+    group.template codes<s>(codes);
+  } else {
+    for (int v = 0; v < 8; v++) codes[v] = group.template code<s>(v);
+  }
+}
+
+// The blocks that share words with block i_block, for one token.
+template <int i_block, class V, class Format>
+[[gnu::always_inline]] inline void add_shared_blocks(typename V::Float& sum, const Format& group,
+                                                     const QuantBlock* in) {
+  typename V::Int dots[Format::kShared][2];
+  const auto each = [&](auto&& body) __attribute__((always_inline)) {
+    unrolled<Format::kShared>(
+        [&]<int i>() __attribute__((always_inline)) { body.template operator()<i, Format::block(i_block + i)>(); });
+  };
+  each([&]<int i, int s>()
+           __attribute__((always_inline)) { decltype(group.template terms<s>())::start(dots[i], in[s]); });
+  unrolled<8>([&]<int v>() __attribute__((always_inline)) {
+    each([&]<int i, int s>() __attribute__((always_inline)) {
+      dots[i][v / 4] = V::dot(dots[i][v / 4], group.template code<s>(v), in[s].q + 4 * v);
+    });
+  });
+  each([&]<int i, int s>()
+           __attribute__((always_inline)) { sum = group.template terms<s>().finish(sum, dots[i], in[s]); });
+}
+
+// The codes are unpacked once for all tokens of a tile.
+template <class Format, class V, int n>
+[[gnu::always_inline]] inline void multiply_unit(const Tile& tile, const Tokens<void>& tokens) {
+  const QuantBlock* in[n];
+  typename V::Float sums[n];
+  for (int i = 0; i < n; i++) {
+    in[i] = static_cast<const QuantBlock*>(tokens.in[tile.t + i]);
+    sums[i] = V::zero();
+  }
+  for (size_t g = 0; g < tile.n_groups; g++) {
+    const Format group{{tile.unit + g * Format::kGroupBytes}};
+    constexpr bool kTakesShared = n == 1 && V::kTakesSharedBlocks && Format::kShared > 1;
+    if constexpr (kTakesShared) V::keep_order();
+    unrolled<Format::kBlocks>([&]<int i_block>() __attribute__((always_inline)) {
+      constexpr int s = Format::block(i_block);
+      if constexpr (kTakesShared) {
+        if constexpr (i_block % Format::kShared == 0) {
+          add_shared_blocks<i_block, V>(sums[0], group, in[0] + g * Format::kBlocks);
+        }
+        return;
+      }
+      if constexpr (n == V::kTokens) {
+        constexpr size_t kPart = (Format::kGroupBytes + Format::kBlocks - 1) / Format::kBlocks;
+        for (size_t b = 0; b < kPart; b += kLine) tile.fetch_ahead(group.at + i_block * kPart + b);
+      }
+      Codes<V> codes;
+      codes_of<s, V>(codes, group);
+      const auto terms = group.template terms<s>();
+      for (int i = 0; i < n; i++) sums[i] = V::add_to(sums[i], terms, codes, in[i][g * Format::kBlocks + s]);
+    });
+  }
+  for (int i = 0; i < n; i++) V::store(tokens.out[tile.t + i] + tile.out_row, sums[i]);
+}
+
+template <template <class> class FormatOf, class V>
+void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
+  using Format = FormatOf<V>;
+  for_tiles<V, V::kTokens>(units, tokens, Format::kGroupBytes,
+                           [&]<int n>(const Tile& tile) { multiply_unit<Format, V, n>(tile, tokens); });
+}
+
+// ---- Packing ----
+
+// The rows of a unit as the file holds them: rows of eight words are turned into words of eight rows, squares at a
+// time.
+template <DType kDType, class V>
+void pack(void* unit, const void* rows, size_t n_groups) {
+  using C = Cut<V, kDType>;
+  constexpr size_t kHead = C::kCut.head_bytes, kTail = C::kCut.tail_bytes, n_words = C::kCut.n_words;
+  const size_t row_bytes = n_groups * C::kBlockBytes;
+  for (size_t g = 0; g < n_groups; g++) {
+    char* to = static_cast<char*>(unit) + g * C::kGroupBytes;
+    const char* from = static_cast<const char*>(rows) + g * C::kBlockBytes;
+    constexpr size_t kSquares = n_words / 8 * 8;
+    for (size_t w = 0; w < kSquares; w += 8) {
+      for (size_t r = 0; r < V::kRows; r += 8) {
+        transpose_square(from + r * row_bytes + kHead + 4 * w, row_bytes, [&](size_t i, __m256i words) {
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + C::kWordsAt + C::kWords.at[w + i] + 4 * r), words);
+        });
+      }
+    }
+    for (size_t r = 0; r < V::kRows; r++) {
+      const char* block = from + r * row_bytes;
+      __builtin_memcpy(to + r * kHead, block, kHead);
+      for (size_t w = kSquares; w < n_words; w++) {
+        __builtin_memcpy(to + C::kWordsAt + C::kWords.at[w] + 4 * r, block + kHead + 4 * w, 4);
+      }
+      __builtin_memcpy(to + C::kTailAt + r * kTail, block + kHead + 4 * n_words, kTail);
+    }
+  }
+}
+
+template <template <class> class FormatOf, class V>
+constexpr PackedFormat packed_format_of() {
+  constexpr DType kDType = FormatOf<V>::dtype;
+  return {static_cast<uint32_t>(kDType), V::kRows, InputForm::blocks, pack<kDType, V>, packed_matmul<FormatOf, V>};
+}
+
+}  // namespace
+}  // namespace rocmforge::cpu

@@ -1,9 +1,9 @@
 // The 256 largest logits of a row and the log of the sum of all exponentials.
 //
-// Logits are ordered as integers: key_of(x) keeps the order of floats. As many groups of logits as there are candidates
-// reach the key of the 256th of them (in any cut of the row into groups), so no candidate is below it, and for groups
-// that are many and spread, as here, few other logits are above. Those are collected in any order and each counts how
-// many come before it. A row in which too many are equal goes the long way, over all its logits again.
+// Logits are ordered as integers: key_of(x) keeps the order of floats. However a row is cut into groups, a key that as
+// many groups reach as there are candidates is a bound: no candidate is below it. Where groups are many and spread, as
+// here, few other logits are above it. Those above are collected in any order, and each counts how many come before it.
+// A row with too many above, which are equal then, goes the long way, over all its logits again.
 
 #include "gpu/runtime.h"
 
@@ -17,21 +17,16 @@ RF_DEVICE uint32_t key_of(float v) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// Those past the row's end are 0.
-RF_DEVICE void load_group(float* v, const float* logits, uint32_t first, uint32_t width) {
-  RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
-    const uint32_t id = first + i * kCandidateGroupsThreads;
-    v[i] = id < width ? logits[id] : 0.0f;
-  }
-}
-
 RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
   RF_SHARED(float[kCandidateGroupsThreads / 32], partial);
   const uint32_t chunk = block_x(), row = block_y();
   const uint32_t first = chunk * kLogitsOfAChunk + thread_index();
   const float* logits = args.logits + static_cast<uint64_t>(row) * args.width;
   float v[kLogitsOfAGroup];
-  load_group(v, logits, first, args.width);
+  RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
+    const uint32_t id = first + i * kCandidateGroupsThreads;
+    v[i] = id < args.width ? logits[id] : 0.0f;
+  }
   const uint32_t n = first < args.width ? (args.width - first - 1) / kCandidateGroupsThreads + 1 : 0;
   uint32_t key = 0;
   float largest = -__builtin_inff();
@@ -56,21 +51,103 @@ RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
 struct CandidatesShared {
   // Larger ones come first: the key above the complement of the id.
   uint64_t ranks[kCandidatesThreads];
-  float logits[kCandidatesThreads];  // of those ranks
-  uint32_t n_found;
+  float logits[kCandidatesThreads];     // of those ranks
+  uint32_t groups[kCandidatesThreads];  // that may hold a candidate
+  uint32_t n_groups, n_found;
   Candidate sorted[kCandidates];
   uint32_t counts[256];  // keys by their next eight bits
   uint32_t bucket, n_above;
-  uint32_t equal_in_wave[kCandidatesThreads / 32];
-  float partial[kCandidatesThreads / 32];
+  uint32_t of_wave[2][kCandidatesThreads / 32];
 };
+
+// One number of each wave, for all. `turn`: another one than the last time.
+RF_DEVICE uint32_t* from_waves(CandidatesShared& shared, uint32_t turn, uint32_t mine) {
+  if (lane() == 0) shared.of_wave[turn & 1][wave()] = mine;
+  sync_block();
+  return shared.of_wave[turn & 1];
+}
+inline constexpr uint32_t kCandidatesWaves = kCandidatesThreads / kWave;
+
+RF_DEVICE uint32_t block_max_key(CandidatesShared& shared, uint32_t turn, uint32_t key) {
+  const auto max_of_wave = [](uint32_t v) {
+    for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) {
+      const uint32_t other = shuffle_xor(v, mask);
+      v = other > v ? other : v;
+    }
+    return v;
+  };
+  const uint32_t* all = from_waves(shared, turn, max_of_wave(key));
+  return max_of_wave(all[lane() % kCandidatesWaves]);
+}
+
+RF_DEVICE uint32_t block_count(CandidatesShared& shared, uint32_t turn, bool p) {
+  const uint32_t* all = from_waves(shared, turn, static_cast<uint32_t>(__builtin_popcountll(ballot(p))));
+  uint32_t n = lane() < kCandidatesWaves ? all[lane()] : 0;
+  for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) n += shuffle_xor(n, mask);
+  return n;
+}
+
+// A key that those of n threads reach, and of hardly more. REQUIRES: n <= kCandidatesThreads
+RF_DEVICE uint32_t find_bound(CandidatesShared& shared, uint32_t key, uint32_t n) {
+  constexpr uint32_t kFewMore = 16;
+  uint32_t high = block_max_key(shared, 0, key), low = ~block_max_key(shared, 1, ~key);
+  uint32_t n_reach = kCandidatesThreads;
+  for (uint32_t turn = 0; low < high && n_reach > n + kFewMore; turn++) {
+    const uint32_t middle = high - (high - low) / 2;
+    const uint32_t n_middle = block_count(shared, turn, key >= middle);
+    if (n_middle >= n) {
+      low = middle;
+      n_reach = n_middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+RF_DEVICE void put(CandidatesShared& shared, uint32_t at, uint32_t id, float logit) {
+  shared.ranks[at] = static_cast<uint64_t>(key_of(logit)) << 32 | ~id;
+  shared.logits[at] = logit;
+}
+
+// Everything that may be a candidate; false when there is more than room for it.
+RF_DEVICE bool collect(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
+  const uint32_t n_groups = args.n_chunks * kCandidateGroupsThreads;
+  const uint32_t* keys = args.group_keys + static_cast<uint64_t>(block_x()) * n_groups;
+  if (thread_index() == 0) shared.n_groups = shared.n_found = 0;
+  uint32_t largest = 0;
+  for (uint32_t g = thread_index(); g < n_groups; g += kCandidatesThreads) {
+    largest = keys[g] > largest ? keys[g] : largest;
+  }
+  const uint32_t least = find_bound(shared, largest, n);  // each thread's groups are one group for this
+  for (uint32_t g = thread_index(); g < n_groups && largest >= least; g += kCandidatesThreads) {
+    if (keys[g] < least) continue;
+    const uint32_t at = atomic_add(&shared.n_groups, 1u);
+    if (at < kCandidatesThreads) shared.groups[at] = g;
+  }
+  sync_block();
+  if (shared.n_groups > kCandidatesThreads) return false;
+  const uint32_t n_logits = shared.n_groups * kLogitsOfAGroup;
+  for (uint32_t i = thread_index(); i < n_logits; i += kCandidatesThreads) {
+    const uint32_t g = shared.groups[i / kLogitsOfAGroup];
+    const uint32_t id = g / kCandidateGroupsThreads * kLogitsOfAChunk + i % kLogitsOfAGroup * kCandidateGroupsThreads +
+                        g % kCandidateGroupsThreads;
+    if (id >= args.width) continue;
+    const float logit = logits[id];
+    if (key_of(logit) < least) continue;
+    const uint32_t at = atomic_add(&shared.n_found, 1u);
+    if (at < kCandidatesThreads) put(shared, at, id, logit);
+  }
+  sync_block();
+  return shared.n_found <= kCandidatesThreads;
+}
 
 struct NthKey {
   uint32_t key = 0;
-  uint32_t n_above = 0;  // items with a larger one
+  uint32_t n_above = 0;  // logits with a larger one
 };
 
-// Of the counts of 256 buckets: the one that holds the n-th item from above, by the first wave.
+// Of the counts of 256 buckets: the one that holds the n-th logit from above, by the first wave.
 RF_DEVICE void find_bucket(CandidatesShared& shared, uint32_t n) {
   constexpr uint32_t kOfALane = 256 / kWave;
   if (wave() != 0) return;
@@ -90,16 +167,14 @@ RF_DEVICE void find_bucket(CandidatesShared& shared, uint32_t n) {
   shared.n_above = above;
 }
 
-// The n-th largest of the keys of n_items, its upper `n_bits` at least: the others are 0, and n_above counts what is
-// larger in the upper ones.
-template <class KeyAt>
-RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, uint32_t n, uint32_t n_items, int n_bits, KeyAt key_at) {
+// The n-th largest key of the row, eight bits at a time.
+RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, const float* logits, uint32_t width, uint32_t n) {
   NthKey out;
-  for (int shift = 24; shift > 24 - n_bits; shift -= 8) {
+  for (int shift = 24; shift >= 0; shift -= 8) {
     if (thread_index() < 256) shared.counts[thread_index()] = 0;
     sync_block();
-    for (uint32_t i = thread_index(); i < n_items; i += kCandidatesThreads) {
-      const uint32_t k = key_at(i);
+    for (uint32_t i = thread_index(); i < width; i += kCandidatesThreads) {
+      const uint32_t k = key_of(logits[i]);
       if (shift == 24 || k >> (shift + 8) == out.key >> (shift + 8)) atomic_add(&shared.counts[k >> shift & 255u], 1u);
     }
     sync_block();
@@ -111,42 +186,9 @@ RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, uint32_t n, uint32_t n_i
   return out;
 }
 
-RF_DEVICE void put(CandidatesShared& shared, uint32_t at, uint32_t id, float logit) {
-  shared.ranks[at] = static_cast<uint64_t>(key_of(logit)) << 32 | ~id;
-  shared.logits[at] = logit;
-}
-
-// Everything that may be a candidate; the number, which may be more than there is room for.
-RF_DEVICE uint32_t collect(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
-  const uint32_t n_groups = args.n_chunks * kCandidateGroupsThreads;
-  const uint32_t* keys = args.group_keys + static_cast<uint64_t>(block_x()) * n_groups;
-  uint32_t largest = 0;
-  for (uint32_t g = thread_index(); g < n_groups; g += kCandidatesThreads) {
-    largest = keys[g] > largest ? keys[g] : largest;
-  }
-  // Each thread's groups are one group for this. A bound that is a little low costs nothing.
-  const uint32_t least = find_nth_key(shared, n, kCandidatesThreads, 24, [&](uint32_t) { return largest; }).key;
-  if (thread_index() == 0) shared.n_found = 0;
-  sync_block();
-  for (uint32_t g = thread_index(); g < n_groups && largest >= least; g += kCandidatesThreads) {
-    if (keys[g] < least) continue;
-    const uint32_t first = g / kCandidateGroupsThreads * kLogitsOfAChunk + g % kCandidateGroupsThreads;
-    float v[kLogitsOfAGroup];
-    load_group(v, logits, first, args.width);
-    RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
-      const uint32_t id = first + i * kCandidateGroupsThreads;
-      if (id >= args.width || key_of(v[i]) < least) continue;
-      const uint32_t at = atomic_add(&shared.n_found, 1u);
-      if (at < kCandidatesThreads) put(shared, at, id, v[i]);
-    }
-  }
-  sync_block();
-  return shared.n_found;
-}
-
 // The long way: those above the n-th, then those equal to it in the order of their ids.
 RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
-  const NthKey last = find_nth_key(shared, n, args.width, 32, [&](uint32_t i) { return key_of(logits[i]); });
+  const NthKey last = find_nth_key(shared, logits, args.width, n);
   if (thread_index() == 0) shared.n_found = 0;
   sync_block();
   for (uint32_t i = thread_index(); i < args.width; i += kCandidatesThreads) {
@@ -158,52 +200,54 @@ RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& a
     const uint32_t i = first + thread_index();
     const bool is_equal = i < args.width && key_of(logits[i]) == last.key;
     const uint64_t equal = ballot(is_equal);
-    if (lane() == 0) shared.equal_in_wave[wave()] = static_cast<uint32_t>(__builtin_popcountll(equal));
-    sync_block();
+    const uint32_t* in_wave =
+        from_waves(shared, first / kCandidatesThreads, static_cast<uint32_t>(__builtin_popcountll(equal)));
     uint32_t at = n_taken;
-    for (uint32_t w = 0; w < kCandidatesThreads / kWave; w++) {
-      if (w < wave()) at += shared.equal_in_wave[w];
-      n_taken += shared.equal_in_wave[w];
+    for (uint32_t w = 0; w < kCandidatesWaves; w++) {
+      if (w < wave()) at += in_wave[w];
+      n_taken += in_wave[w];
     }
     at += static_cast<uint32_t>(__builtin_popcountll(equal & ((uint64_t{1} << lane()) - 1)));
     if (is_equal && at < n) put(shared, at, i, logits[i]);
-    sync_block();
   }
+  if (thread_index() == 0) shared.n_found = n;
+  sync_block();
 }
 
-RF_DEVICE float log_sum_exp(CandidatesShared& shared, const CandidatesArgs& args) {
+// By one wave.
+RF_DEVICE float log_sum_exp(const CandidatesArgs& args) {
   const ChunkSum* chunks = args.chunks + static_cast<uint64_t>(block_x()) * args.n_chunks;
   float largest = -__builtin_inff(), sum = 0;
-  for (uint32_t i = thread_index(); i < args.n_chunks; i += kCandidatesThreads) {
+  for (uint32_t i = lane(); i < args.n_chunks; i += kWave) {
     largest = chunks[i].largest > largest ? chunks[i].largest : largest;
   }
-  largest = block_max<kCandidatesThreads>(largest, shared.partial);
-  for (uint32_t i = thread_index(); i < args.n_chunks; i += kCandidatesThreads) {
+  largest = wave_max(largest);
+  for (uint32_t i = lane(); i < args.n_chunks; i += kWave) {
     sum += chunks[i].sum * exp_f32(chunks[i].largest - largest);
   }
-  return largest + log_f32(block_sum<kCandidatesThreads>(sum, shared.partial));
+  return largest + log_f32(wave_sum(sum));
 }
 
 RF_KERNEL(candidates, CandidatesArgs, kCandidatesThreads) {
   RF_SHARED(CandidatesShared, shared);
   const float* logits = args.logits + static_cast<uint64_t>(block_x()) * args.width;
   const uint32_t n = args.width < kCandidates ? args.width : kCandidates;
-  uint32_t n_found = collect(shared, args, logits, n);
-  if (n_found > kCandidatesThreads) {
-    collect_exactly(shared, args, logits, n);
-    n_found = n;
-  }
+  RowCandidates& out = args.out[block_x()];
+  if (!collect(shared, args, logits, n)) collect_exactly(shared, args, logits, n);
+  const uint32_t n_found = shared.n_found;
   if (thread_index() < n_found) {
     const uint64_t mine = shared.ranks[thread_index()];
     uint32_t place = 0;
     for (uint32_t i = 0; i < n_found; i++) place += shared.ranks[i] > mine ? 1 : 0;
     if (place < n) shared.sorted[place] = {~static_cast<uint32_t>(mine), shared.logits[thread_index()]};
   }
-  const float total = log_sum_exp(shared, args);  // with barriers that `sorted` needs
-  RowCandidates& out = args.out[block_x()];
+  if (wave() == kCandidatesWaves - 1) {  // one of those that had nothing to sort
+    const float total = log_sum_exp(args);
+    if (lane() == 0) out.log_sum_exp = total;
+  }
+  sync_block();
   if (thread_index() < kCandidates)
     out.top[thread_index()] = shared.sorted[thread_index() < n ? thread_index() : n - 1];
-  if (thread_index() == 0) out.log_sum_exp = total;
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -74,6 +74,7 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
   batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
   expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
+  TRY(stream_.fill(memory_.data() + layout_.attention_arrivals, 0, layout_.attention_arrivals_bytes));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
     slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});

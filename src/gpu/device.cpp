@@ -40,6 +40,7 @@ Result<void> Device::ask_target() {
   const auto* target = reinterpret_cast<const Target*>(on_host.data());
   wave_ = target->wave;
   has_hopper_ = target->has_hopper != 0;
+  has_mma_ = target->has_mma != 0;
   if (wave_ != 32 && wave_ != 64) {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {}: waves of {} lanes", name_, wave_)};
   }

@@ -26,6 +26,7 @@ class Device {
   const std::string& name() const { return name_; }
   uint32_t wave() const { return wave_; }          // lanes
   bool has_hopper() const { return has_hopper_; }  // kernels/matmul_hopper.h
+  bool has_mma() const { return has_mma_; }        // kernels/attend_matrix.h
   uint64_t memory_bytes() const { return memory_bytes_; }
   Result<uint64_t> free_bytes() const;
 
@@ -48,6 +49,7 @@ class Device {
   std::string name_;
   uint32_t wave_ = 0;
   bool has_hopper_ = false;
+  bool has_mma_ = false;
   uint64_t memory_bytes_ = 0;
   friend class Memory;
   mutable std::atomic<uint64_t> pinned_bytes_{0};

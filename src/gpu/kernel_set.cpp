@@ -23,7 +23,6 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(candidates, candidates);
     RF_PLACE(elementwise, clamped_swish_multiply);
     RF_PLACE(elementwise, gelu_multiply);
-    RF_PLACE(attend, join_chunks);
     RF_PLACE(norm, layer_norm);
     RF_PLACE(quantize, quantize);
     RF_PLACE(repack, repack);
@@ -43,6 +42,11 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(attend, attend_f32_64);
     RF_PLACE(attend, attend_f32_128);
     RF_PLACE(attend, attend_f32_256);
+    RF_PLACE(attend_hopper, attend_hopper_64);
+    RF_PLACE(attend_hopper, attend_hopper_128);
+    RF_PLACE(attend_matrix, attend_matrix_64);
+    RF_PLACE(attend_matrix, attend_matrix_128);
+    RF_PLACE(attend_matrix, attend_matrix_256);
     RF_PLACE(attend_tiles, attend_tiles_64);
     RF_PLACE(attend_tiles, attend_tiles_128);
 #undef RF_PLACE

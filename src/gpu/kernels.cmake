@@ -1,10 +1,10 @@
 # How kernels become code.
 
-# rf_emu_kernels(OUT FILES a b... FRAGMENT_FILES c d... FOLDER folder)
+# rf_emu_kernels(OUT FILES a b... FRAGMENT_FILES c d... MMA_FILES e f... FOLDER folder)
 # compiles FOLDER/a.cu ... for the emulation and gives the object libraries' names in OUT.
 function(rf_emu_kernels out)
-  cmake_parse_arguments(K "" "FOLDER" "FILES;FRAGMENT_FILES" ${ARGN})
-  foreach(file IN LISTS K_FILES K_FRAGMENT_FILES)
+  cmake_parse_arguments(K "" "FOLDER" "FILES;FRAGMENT_FILES;MMA_FILES" ${ARGN})
+  foreach(file IN LISTS K_FILES K_FRAGMENT_FILES K_MMA_FILES)
     set_source_files_properties(${K_FOLDER}/${file}.cu PROPERTIES
       LANGUAGE CXX COMPILE_DEFINITIONS "RF_EMU_FILE=\"${file}\"")
   endforeach()
@@ -25,7 +25,7 @@ function(rf_emu_kernels out)
     rf_emu_variant(64 any ${K_FILES})
   endif()
   if(K_FRAGMENT_FILES)
-    rf_emu_variant(32 mma ${K_FRAGMENT_FILES})
+    rf_emu_variant(32 mma ${K_FRAGMENT_FILES} ${K_MMA_FILES})
     rf_emu_variant(64 mfma ${K_FRAGMENT_FILES})
     rf_emu_variant(32 gfx11 ${K_FRAGMENT_FILES})
     rf_emu_variant(32 gfx12 ${K_FRAGMENT_FILES})

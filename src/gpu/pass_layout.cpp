@@ -34,10 +34,15 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.quants_bytes = std::max(largest_slot, tile_rows * widest * 2);
   out.quants = take(out.quants_bytes);
   out.quant_scales = take((largest_slot + 31) / 32 * sizeof(ActivationScale));
-  // A query head of n elements has n + 2 numbers a chunk.
+  // What is found of a chunk is two numbers more than a head has, in whole words. Queries are hardly more than four
+  // times as wide as keys; where they are, fewer rows fit.
   static_assert(kMinHeadSize >= 8);
-  out.attention_parts_bytes = uint64_t{kMaxChunkedRows} * kMaxChunks * (widest + widest / 4) * sizeof(float);
+  const uint64_t usual = std::min<uint64_t>(widest, uint64_t{4} * memory.kv_width);
+  out.attention_parts_bytes =
+      kMaxChunks * sizeof(float) * std::max(kMaxSplitRows * (usual + usual / 4), uint64_t{widest} + widest * 5 / 8);
   out.attention_parts = take(out.attention_parts_bytes);
+  out.attention_arrivals_bytes = uint64_t{kMaxSplitRows} * (widest / kMinHeadSize) * sizeof(uint32_t);
+  out.attention_arrivals = take(out.attention_arrivals_bytes);
   out.vector_bytes = (uint64_t{widest} * sizeof(float) + 255) / 256 * 256;
   out.vectors = take(PassLayout::kVectors * out.vector_bytes);
   out.rope_tables = take(uint64_t{kMaxRopeTables} * kMaxRopePairs * sizeof(double));

@@ -8,8 +8,8 @@
 
 namespace rocmforge::gpu {
 
-// Attention of few rows is cut into chunks of positions (kernels/attend.h) so that more of the device has work.
-inline constexpr uint32_t kMaxChunkedRows = 8;
+// Rows that attend in one launch (kernels/attend.h), if there are not too many heads.
+inline constexpr uint32_t kMaxSplitRows = 64;
 
 // Tables of rope frequencies: models have one, or two where layers differ.
 inline constexpr uint32_t kMaxRopeTables = 8;
@@ -26,8 +26,10 @@ struct PassLayout {
   uint64_t quants_bytes = 0;
   uint64_t quant_scales = 0;
   uint64_t attention_parts = 0;
-  uint64_t attention_parts_bytes = 0;
-  uint64_t vectors = 0;  // two weights that are not f32, decoded: kVectors of vector_bytes
+  uint64_t attention_parts_bytes = 0;     // for one row at least
+  uint64_t attention_arrivals = 0;        // zeros between launches
+  uint64_t attention_arrivals_bytes = 0;  // for kMaxSplitRows
+  uint64_t vectors = 0;                   // two weights that are not f32, decoded: kVectors of vector_bytes
   uint64_t vector_bytes = 0;
   uint64_t rope_tables = 0;
   uint64_t batch = 0;

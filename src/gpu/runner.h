@@ -76,6 +76,7 @@ class GpuBackend::Runner {
   Result<gpu::RopeArgs> rope_args(const Rope& step) const;
   gpu::StoreKvArgs store_args(const StoreKv& step) const;
   Result<void> rope_and_store(const Rope& rope, const StoreKv& store) const;
+  Result<void> attend_by_rows(gpu::AttendArgs args, uint32_t n) const;
 
   // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
   bool is_wanted_as_bytes(SlotId id) const;

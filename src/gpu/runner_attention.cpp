@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/attend_hopper.h"
+#include "gpu/kernels/attend_matrix.h"
 #include "gpu/kernels/attend_tiles.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/runner.h"
@@ -65,18 +67,10 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
   CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
   const uint32_t n = n_rows(step.q);
-  uint32_t n_chunks = 1;
-  if (n <= gpu::kMaxChunkedRows) {
-    n_chunks =
-        std::clamp((extent_.longest + gpu::kMinChunkPositions - 1) / gpu::kMinChunkPositions, 1u, gpu::kMaxChunks);
-  }
-  const bool in_parts = n_chunks > 1;
   const float* sinks = TRY(vector_of(step.sinks, 0));
-  std::byte* memory = self_.memory_.data();
   gpu::AttendArgs args{.out = slot(step.out).data,
                        .q = slot(step.q).data,
                        .cache = cache_of(step.layer),
-                       .parts = in_parts ? reinterpret_cast<float*>(memory + self_.layout_.attention_parts) : nullptr,
                        .sinks = sinks,
                        .batch = batch_,
                        .n_heads = step.n_heads,
@@ -85,25 +79,63 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
                        .window = step.window,
                        .scale = step.scale,
                        .softcap = step.softcap};
-  CHECK(!in_parts || uint64_t{n} * gpu::kMaxChunks * step.n_heads * (step.head_size + 2) * sizeof(float) <=
-                         self_.layout_.attention_parts_bytes);
   const bool f16 = self_.kv_type_ == KvType::f16;
   // Passes that may be recorded do without: launched and replayed they give the same bits.
   if (f16 && n > gpu::Recordings::kMaxRows && extent_.most_rows >= gpu::kMinTiledRows &&
       gpu::has_attend_tiles(step.head_size)) {
-    TRY(launch(step.head_size <= 64 ? FixedKernel::attend_tiles_64 : FixedKernel::attend_tiles_128,
-               gpu::attend_tiles_grid(n, step.n_heads, self_.device_->wave()), gpu::kAttendTilesThreads,
-               gpu::AttendTilesArgs{args, n}));
+    if (self_.device_->has_hopper() && gpu::has_attend_hopper(step.head_size, step.softcap)) {
+      const auto kernel = step.head_size <= 64 ? FixedKernel::attend_hopper_64 : FixedKernel::attend_hopper_128;
+      TRY(launch(TRY(self_.kernels_.get(kernel)),
+                 {gpu::attend_hopper_grid(n, step.n_heads), gpu::kAttendHopperThreads,
+                  gpu::attend_hopper_shared_bytes(step.head_size)},
+                 gpu::AttendTilesArgs{args, n}));
+    } else {
+      TRY(launch(step.head_size <= 64 ? FixedKernel::attend_tiles_64 : FixedKernel::attend_tiles_128,
+                 gpu::attend_tiles_grid(n, step.n_heads, self_.device_->wave()), gpu::kAttendTilesThreads,
+                 gpu::AttendTilesArgs{args, n}));
+    }
     if (extent_.fewest_rows >= gpu::kMinTiledRows) return {};
     args.min_tiled_rows = gpu::kMinTiledRows;
   }
-  const FixedKernel kernel = step.head_size <= 64    ? f16 ? FixedKernel::attend_f16_64 : FixedKernel::attend_f32_64
-                             : step.head_size <= 128 ? f16 ? FixedKernel::attend_f16_128 : FixedKernel::attend_f32_128
-                             : f16                   ? FixedKernel::attend_f16_256
-                                                     : FixedKernel::attend_f32_256;
-  TRY(launch(kernel, gpu::attend_grid(n, step.n_heads, n_chunks), gpu::kAttendThreads, args));
-  if (!in_parts) return {};
-  return launch(FixedKernel::join_chunks, gpu::attend_grid(n, step.n_heads, 1), gpu::kAttendThreads, args);
+  return attend_by_rows(args, n);
+}
+
+// As many rows at a time as there is memory for what is found of their chunks.
+Result<void> GpuBackend::Runner::attend_by_rows(gpu::AttendArgs args, uint32_t n) const {
+  const gpu::PassLayout& layout = self_.layout_;
+  const bool f16 = self_.kv_type_ == KvType::f16;
+  const bool by_matrix = f16 && self_.device_->has_mma() && gpu::has_attend_matrix(args.head_size);
+  const auto kernel = [&](FixedKernel matrix, FixedKernel halves, FixedKernel floats) {
+    return by_matrix ? matrix : f16 ? halves : floats;
+  };
+  const FixedKernel chosen =
+      args.head_size <= 64
+          ? kernel(FixedKernel::attend_matrix_64, FixedKernel::attend_f16_64, FixedKernel::attend_f32_64)
+      : args.head_size <= 128
+          ? kernel(FixedKernel::attend_matrix_128, FixedKernel::attend_f16_128, FixedKernel::attend_f32_128)
+          : kernel(FixedKernel::attend_matrix_256, FixedKernel::attend_f16_256, FixedKernel::attend_f32_256);
+  const uint32_t heads_of_block = by_matrix ? gpu::kMatrixHeads : gpu::kAttendHeads;
+  const uint32_t head_blocks = gpu::attend_head_blocks(args, heads_of_block);
+  const uint64_t n_parts = uint64_t{args.n_heads} * gpu::kMaxChunks;  // of a row
+  const uint64_t part_floats = gpu::attend_part_floats(args.head_size);
+  const uint64_t fit = layout.attention_parts_bytes / (n_parts * (part_floats + 2) * sizeof(float));
+  const auto most = static_cast<uint32_t>(std::min<uint64_t>(fit, gpu::kMaxSplitRows));
+  CHECK(most > 0 && uint64_t{head_blocks} * most * sizeof(uint32_t) <= layout.attention_arrivals_bytes);
+  args.parts = reinterpret_cast<float*>(self_.memory_.data() + layout.attention_parts);
+  args.tops = args.parts + most * n_parts * part_floats;
+  args.arrivals = reinterpret_cast<uint32_t*>(self_.memory_.data() + layout.attention_arrivals);
+  for (uint32_t first = 0; first < n; first += most) {
+    const uint32_t n_now = std::min(most, n - first);
+    args.n_blocks = gpu::attend_blocks_of_row(n_now, head_blocks, extent_.longest, args.window);
+    TRY(launch(chosen, gpu::attend_grid(n_now, args, heads_of_block), gpu::kAttendThreads, args));
+    const uint64_t width = uint64_t{n_now} * args.n_heads * args.head_size;
+    args.out += width;
+    args.q += width;
+    args.batch.positions += n_now;
+    args.batch.first_page += n_now;
+    args.batch.n_together += n_now;
+  }
+  return {};
 }
 
 }  // namespace rocmforge

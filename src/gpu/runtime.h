@@ -20,7 +20,10 @@
 //   widen(F16) narrow(float)                             half precision in hardware
 //   exp_f32 log_f32 sqrt_f32 tanh_f32                    to the last bit or two
 //   round_f32                                            to the nearest integer, ties to even
-//   atomic_add(p, v)
+//   atomic_add(p, v)                                     orders nothing else
+//   arrive(counter, word)                                every thread of a block: counts it in, and gives how many came
+//                                                        before. What those had written is there for this one to read.
+//                                                        `word`: shared
 //
 // Launches overlap on GPUs that can (LaunchShape::overlaps): a kernel's blocks may come up while the kernel ahead of it
 // still runs. wait_for_inputs() returns when that one, and through its own wait all before it, has ended and what it

@@ -1,13 +1,13 @@
-// Attention of one query head over the cached positions of its sequence.
+// Attention row by row over the cached positions of its sequence, and the store of new ones. See attend.h.
 //
-// Every wave of a block takes positions in turn and keeps a running maximum, a running total of the exponentials and
-// the weighted sum of the values, spread over its lanes; the block's waves, and with long sequences the blocks of a
-// row's chunks, are joined at the end. A sink is one more score, of no value, that joins last.
+// As many lanes as hold a head, eight elements each, take a position at a time: they read its keys and values once for
+// all query heads of the block, several positions ahead, and keep a running maximum, a running total of the
+// exponentials and the weighted sum of the values per head. Such sets of lanes are joined at the end of a chunk.
 
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/attend.h"
-#include "gpu/kernels/attend_share.h"
+#include "gpu/kernels/attend_split.h"
 #include "gpu/kernels/kv_cache.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -29,148 +29,163 @@ RF_KERNEL(store_kv_f16, StoreKvArgs, kStoreKvThreads) {
   store_rows<F16>(args);
 }
 
-// The most negative finite value: its exponential beside any other is zero, and differences stay numbers.
-constexpr float kLowest = -3.402823466e38f;
+// Eight elements as they lie in the cache.
+template <class T>
+struct Eight;
+template <>
+struct Eight<F16> {
+  Word4 words;
+  RF_DEVICE void load(const F16* at) { words = load16(at); }
+  RF_DEVICE void put(uint32_t i, F16 v) {
+    words.v[i / 2] = i % 2 == 0 ? v.bits : words.v[i / 2] | static_cast<uint32_t>(v.bits) << 16;
+  }
+  RF_DEVICE float operator[](uint32_t i) const {
+    return widen(F16{static_cast<uint16_t>(words.v[i / 2] >> i % 2 * 16)});
+  }
+};
+template <>
+struct Eight<float> {
+  Word4 words[2];
+  RF_DEVICE void load(const float* at) {
+    words[0] = load16(at);
+    words[1] = load16(at + 4);
+  }
+  RF_DEVICE void put(uint32_t i, float v) { words[i / 4].v[i % 4] = __builtin_bit_cast(uint32_t, v); }
+  RF_DEVICE float operator[](uint32_t i) const { return __builtin_bit_cast(float, words[i / 4].v[i % 4]); }
+};
 
-// What a row attends to, and where it is cut.
-struct RowChunks {
-  uint32_t first, end;  // positions
-  uint32_t chunk;       // positions of a chunk
-  uint32_t n;           // chunks
+// n: elements that are there, any number. Heads of a multiple of eight elements are aligned, and n is 8 or 0.
+template <class T>
+RF_DEVICE Eight<T> load_eight(const T* at, uint32_t n, bool aligned) {
+  Eight<T> out{};
+  if (aligned) {
+    if (n != 0) out.load(at);
+    return out;
+  }
+  RF_UNROLL
+  for (uint32_t i = 0; i < 8; i++) {
+    if (i < n) out.put(i, at[i]);
+  }
+  return out;
+}
 
-  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row) {
-    end = args.batch.positions[row] + 1;
-    first = args.window != 0 && args.window < end ? end - args.window : 0;
-    chunk = end - first;
-    n = 1;
-    if (args.parts == nullptr) return;
-    const uint32_t share = (chunk + kMaxChunks - 1) / kMaxChunks;
-    const uint32_t all = chunk;
-    chunk = share > kMinChunkPositions ? share : kMinChunkPositions;
-    n = (all + chunk - 1) / chunk;
+template <class T, uint32_t kHeadSize>
+struct RowAttention {
+  static constexpr uint32_t kLanes = kHeadSize / 8;           // of a position
+  static constexpr uint32_t kSets = kAttendThreads / kLanes;  // positions of the block at a time
+  static constexpr uint32_t kAhead = sizeof(T) == 2 ? 4 : 2;  // positions of a lane at a time
+  using Shared = AttendShared<kAttendHeads, kHeadSize>;
+
+  const AttendArgs& args;
+  const BlockHeads heads;
+  const RowChunks chunks;
+  uint32_t d, n_mine;  // this lane's elements of a head
+  float q[kAttendHeads][8];
+  float sums[kAttendHeads][8];
+  float largest[kAttendHeads], total[kAttendHeads];
+
+  RF_DEVICE RowAttention(const AttendArgs& all, uint32_t row) : args(all), heads(all, kAttendHeads), chunks(all, row) {
+    d = thread_index() % kLanes * 8;
+    n_mine = d >= args.head_size ? 0 : args.head_size - d < 8 ? args.head_size - d : 8;
+  }
+
+  RF_DEVICE void load_queries() {
+    RF_UNROLL
+    for (uint32_t h = 0; h < kAttendHeads; h++) {
+      const uint64_t at = (static_cast<uint64_t>(block_x()) * args.n_heads + heads.first + h) * args.head_size + d;
+      RF_UNROLL
+      for (uint32_t i = 0; i < 8; i++) q[h][i] = h < heads.n && i < n_mine ? args.q[at + i] * args.scale : 0.0f;
+    }
+  }
+
+  RF_DEVICE void look_ahead(Span, uint32_t) {}
+  RF_DEVICE void begin(Span) {}
+
+  RF_DEVICE void attend(Span span, Span) {
+    const uint32_t first = span.first, end = span.end;
+    RF_UNROLL
+    for (uint32_t h = 0; h < kAttendHeads; h++) {
+      largest[h] = kLowest;
+      total[h] = 0;
+      RF_UNROLL
+      for (uint32_t i = 0; i < 8; i++) sums[h][i] = 0;
+    }
+    const uint32_t width = args.n_kv_heads * args.head_size, offset = heads.kv_head * args.head_size + d;
+    const bool aligned = args.head_size % 8 == 0;
+    for (uint32_t p = first + thread_index() / kLanes; p - thread_index() / kLanes < end; p += kSets * kAhead) {
+      Eight<T> keys[kAhead], values[kAhead];
+      RF_UNROLL
+      for (uint32_t j = 0; j < kAhead; j++) {
+        // One that is not there is read as the last that is.
+        const uint32_t at = p + j * kSets < end ? p + j * kSets : end - 1;
+        const T* row = cache_row(static_cast<const T*>(args.cache), args.batch, block_x(), at, width) + offset;
+        keys[j] = load_eight(row, n_mine, aligned);
+        values[j] = load_eight(row + static_cast<uint64_t>(kPagePositions) * width, n_mine, aligned);
+      }
+      RF_UNROLL
+      for (uint32_t h = 0; h < kAttendHeads; h++) {
+        if (h >= heads.n) break;
+        float scores[kAhead], next = largest[h];
+        RF_UNROLL
+        for (uint32_t j = 0; j < kAhead; j++) {
+          float dot = 0;
+          RF_UNROLL
+          for (uint32_t i = 0; i < 8; i++) dot += q[h][i] * keys[j][i];
+          for (uint32_t mask = kLanes / 2; mask > 0; mask /= 2) dot += shuffle_xor(dot, mask);
+          scores[j] = capped(dot, args.softcap);
+          next = is_seen(p + j * kSets, end) && scores[j] > next ? scores[j] : next;
+        }
+        const float keep = exp_f32(largest[h] - next);
+        total[h] *= keep;
+        RF_UNROLL
+        for (uint32_t i = 0; i < 8; i++) sums[h][i] *= keep;
+        RF_UNROLL
+        for (uint32_t j = 0; j < kAhead; j++) {
+          const float weight = is_seen(p + j * kSets, end) ? exp_f32(scores[j] - next) : 0.0f;
+          total[h] += weight;
+          RF_UNROLL
+          for (uint32_t i = 0; i < 8; i++) sums[h][i] += weight * values[j][i];
+        }
+        largest[h] = next;
+      }
+    }
+  }
+  RF_DEVICE bool is_seen(uint32_t position, uint32_t end) const { return position >= chunks.first && position < end; }
+
+  // The sets of a wave into its first, and from there into shared memory.
+  RF_DEVICE void leave(Shared& shared) {
+    RF_UNROLL
+    for (uint32_t h = 0; h < kAttendHeads; h++) {
+      if (h >= heads.n) break;
+      for (uint32_t mask = kLanes; mask < kWave; mask *= 2) {
+        const float other = shuffle_xor(largest[h], mask);
+        const float top = other > largest[h] ? other : largest[h];
+        const float mine = exp_f32(largest[h] - top), others = exp_f32(other - top);
+        largest[h] = top;
+        total[h] = mine * total[h] + others * shuffle_xor(total[h], mask);
+        RF_UNROLL
+        for (uint32_t i = 0; i < 8; i++) sums[h][i] = mine * sums[h][i] + others * shuffle_xor(sums[h][i], mask);
+      }
+      if (lane() >= kLanes) continue;
+      RF_UNROLL
+      for (uint32_t i = 0; i < 8; i++) shared.sums[wave()][h][d + i] = sums[h][i];
+      if (lane() == 0) {
+        shared.largest[wave()][h] = largest[h];
+        shared.total[wave()][h] = total[h];
+      }
+    }
   }
 };
 
-RF_DEVICE uint64_t part_offset(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t chunk) {
-  return ((static_cast<uint64_t>(row) * args.n_heads + head) * kMaxChunks + chunk) * (args.head_size + 2);
-}
-
-// kHeadSize: the largest that fits.
-template <class T, uint32_t kHeadSize>
-RF_DEVICE void attend_chunk(const AttendArgs& args) {
-  constexpr uint32_t kWaves = kAttendThreads / kWave;
-  constexpr uint32_t kPerLane = (kHeadSize + kWave - 1) / kWave;
-  struct Shared {
-    float sums[kWaves][kHeadSize];
-    float largest[kWaves], total[kWaves];
-  };
-  RF_SHARED(Shared, shared);
-  const uint32_t row = block_x(), head = block_y(), chunk = block_z();
-  if (args.min_tiled_rows != 0 && args.batch.n_together[row] >= args.min_tiled_rows) return;
-  const RowChunks chunks(args, row);
-  if (chunk >= chunks.n) return;
-  const uint32_t first = chunks.first + chunk * chunks.chunk;
-  const uint32_t end = chunk + 1 < chunks.n ? first + chunks.chunk : chunks.end;
-  const uint32_t width = args.n_kv_heads * args.head_size;
-  const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
-  const uint64_t query = (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size;
-
-  float q[kPerLane], sums[kPerLane] = {};
-  RF_UNROLL
-  for (uint32_t i = 0; i < kPerLane; i++) {
-    const uint32_t d = lane() + i * kWave;
-    q[i] = d < args.head_size ? args.q[query + d] * args.scale : 0.0f;
-  }
-  float largest = kLowest, total = 0;
-  for (uint32_t p = first + wave(); p < end; p += kWaves) {
-    const T* keys = cache_row(static_cast<const T*>(args.cache), args.batch, row, p, width) + offset;
-    const T* values = keys + static_cast<uint64_t>(kPagePositions) * width;
-    float dot = 0;
-    RF_UNROLL
-    for (uint32_t i = 0; i < kPerLane; i++) {
-      const uint32_t d = lane() + i * kWave;
-      if (d < args.head_size) dot += q[i] * cached(keys + d);
-    }
-    const float score = capped(wave_sum(dot), args.softcap);
-    const float next = score > largest ? score : largest;
-    const float keep = exp_f32(largest - next), weight = exp_f32(score - next);
-    RF_UNROLL
-    for (uint32_t i = 0; i < kPerLane; i++) {
-      const uint32_t d = lane() + i * kWave;
-      if (d < args.head_size) sums[i] = sums[i] * keep + weight * cached(values + d);
-    }
-    total = total * keep + weight;
-    largest = next;
-  }
-
-  RF_UNROLL
-  for (uint32_t i = 0; i < kPerLane; i++) {
-    const uint32_t d = lane() + i * kWave;
-    if (d < args.head_size) shared.sums[wave()][d] = sums[i];
-  }
-  if (lane() == 0) {
-    shared.largest[wave()] = largest;
-    shared.total[wave()] = total;
-  }
-  sync_block();
-  largest = shared.largest[0];
-  for (uint32_t w = 1; w < kWaves; w++) largest = shared.largest[w] > largest ? shared.largest[w] : largest;
-  float shares[kWaves];
-  total = 0;
-  for (uint32_t w = 0; w < kWaves; w++) {
-    shares[w] = exp_f32(shared.largest[w] - largest);
-    total += shares[w] * shared.total[w];
-  }
-  const float share = share_of_total(args, head, largest, total);
-  float* part = chunks.n == 1 ? nullptr : args.parts + part_offset(args, row, head, chunk);
-  for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
-    float sum = 0;
-    for (uint32_t w = 0; w < kWaves; w++) sum += shares[w] * shared.sums[w][d];
-    if (part == nullptr) {
-      args.out[query + d] = sum * share;
-    } else {
-      part[d] = sum;
-    }
-  }
-  if (part != nullptr && thread_index() == 0) {
-    part[args.head_size] = largest;
-    part[args.head_size + 1] = total;
-  }
-}
-
-#define RF_ATTEND(size)                                      \
-  RF_KERNEL(attend_f32_##size, AttendArgs, kAttendThreads) { \
-    attend_chunk<float, size>(args);                         \
-  }                                                          \
-  RF_KERNEL(attend_f16_##size, AttendArgs, kAttendThreads) { \
-    attend_chunk<F16, size>(args);                           \
+#define RF_ATTEND(size)                                            \
+  RF_KERNEL_EARLY(attend_f32_##size, AttendArgs, kAttendThreads) { \
+    attend_row<RowAttention<float, size>>(args);                   \
+  }                                                                \
+  RF_KERNEL_EARLY(attend_f16_##size, AttendArgs, kAttendThreads) { \
+    attend_row<RowAttention<F16, size>>(args);                     \
   }
 RF_ATTEND(64)
 RF_ATTEND(128)
 RF_ATTEND(256)
-
-// A block joins the chunks of a row and a head. A row of one chunk is done already.
-RF_KERNEL(join_chunks, AttendArgs, kAttendThreads) {
-  const uint32_t row = block_x(), head = block_y();
-  const uint32_t n_chunks = RowChunks(args, row).n;
-  if (n_chunks == 1) return;
-  const uint32_t stride = args.head_size + 2;
-  const float* parts = args.parts + part_offset(args, row, head, 0);
-  float* out = args.out + (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size;
-  float largest = kLowest;
-  for (uint32_t c = 0; c < n_chunks; c++) {
-    const float of_chunk = parts[c * stride + args.head_size];
-    largest = of_chunk > largest ? of_chunk : largest;
-  }
-  for (uint32_t d = thread_index(); d < args.head_size; d += kAttendThreads) {
-    float sum = 0, total = 0;
-    for (uint32_t c = 0; c < n_chunks; c++) {
-      const float share = exp_f32(parts[c * stride + args.head_size] - largest);
-      sum += share * parts[c * stride + d];
-      total += share * parts[c * stride + args.head_size + 1];
-    }
-    out[d] = sum * share_of_total(args, head, largest, total);
-  }
-}
 
 }  // namespace rocmforge::gpu::RF_KERNELS

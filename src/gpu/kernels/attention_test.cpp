@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/attend_hopper.h"
+#include "gpu/kernels/attend_matrix.h"
 #include "gpu/kernels/attend_tiles.h"
 #include "support/kernel_device.h"
 
@@ -20,7 +22,6 @@ struct AttentionCase {
   uint32_t window = 0;
   float softcap = 0;
   bool has_sinks = false;
-  bool in_chunks = false;
 };
 
 class Attention : public KernelTest {
@@ -63,28 +64,24 @@ class Attention : public KernelTest {
     }
     const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
     const auto on_q = put(q), on_sinks = put(sinks);
-    const auto on_positions = put(positions);
-    const auto out = space(q.size());
-    const auto parts = space(c.in_chunks ? size_t{n_rows} * c.n_heads * kMaxChunks * (c.head_size + 2) : 1);
+    const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3});
+    const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
+    const auto parts = space(n_parts * attend_part_floats(c.head_size)), tops = space(n_parts * 2);
     const AttendArgs args{
-        .out = out.data(),
+        .out = nullptr,
         .q = on_q.data(),
         .cache = on_cache.data(),
-        .parts = c.in_chunks ? parts.data() : nullptr,
         .sinks = c.has_sinks ? on_sinks.data() : nullptr,
-        .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr, nullptr, nullptr},
+        .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr, nullptr, on_together.data()},
         .n_heads = c.n_heads,
         .n_kv_heads = c.n_kv_heads,
         .head_size = c.head_size,
         .window = c.window,
         .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
-        .softcap = c.softcap};
+        .softcap = c.softcap,
+        .parts = parts.data(),
+        .tops = tops.data()};
     const uint32_t size = c.head_size <= 64 ? 64 : c.head_size <= 128 ? 128 : 256;
-    // More chunks than any row has, as in a graph.
-    run("attend", std::string("attend_") + type + "_" + std::to_string(size),
-        attend_grid(n_rows, c.n_heads, c.in_chunks ? 5 : 1), kAttendThreads, args);
-    if (c.in_chunks) run("attend", "join_chunks", attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
-
     std::vector<float> expected(q.size());
     for (size_t r = 0; r < n_rows; r++) {
       const size_t s = r == 0 ? 0 : 1, n_positions = positions[r] + 1;
@@ -109,29 +106,54 @@ class Attention : public KernelTest {
         }
       }
     }
-    EXPECT_LE(nmse(out.values(), expected), sizeof(T) == 4 ? 1e-11 : 1e-6) << type << ", heads of " << c.head_size;
+    run_all(std::string("attend_") + type + "_" + std::to_string(size), args, n_rows, kAttendHeads, expected,
+            sizeof(T) == 4 ? 1e-11 : 1e-6);
+    if (sizeof(T) == 2 && device_->has_mma() && has_attend_matrix(c.head_size)) {
+      run_all("attend_matrix_" + std::to_string(size), args, n_rows, kMatrixHeads, expected, 1e-6);
+    }
+  }
+
+  // One block for all chunks of a row, one for some, and more than any row has chunks, as in a graph.
+  void run_all(const std::string& kernel, AttendArgs args, uint32_t n_rows, uint32_t heads_of_block,
+               const std::vector<float>& expected, double most) {
+    const auto arrivals = put(std::vector<uint32_t>(n_rows * args.n_heads, 0));
+    args.arrivals = arrivals.data();
+    std::vector<float> got;
+    for (const uint32_t n_blocks : {1u, 3u, 40u}) {
+      const auto out = space(expected.size());
+      args.out = out.data();
+      args.n_blocks = n_blocks;
+      run(kernel.starts_with("attend_matrix") ? "attend_matrix" : "attend", kernel,
+          attend_grid(n_rows, args, heads_of_block), kAttendThreads, args);
+      if (n_blocks == 1) got = out.values();
+      EXPECT_EQ(out.values(), got) << n_blocks << " blocks";
+      EXPECT_EQ(arrivals.values(), std::vector<uint32_t>(n_rows * args.n_heads, 0));
+    }
+    EXPECT_LE(nmse(got, expected), most) << kernel << ", heads of " << args.head_size;
   }
 };
 
 TEST_P(Attention, OverPagesForEveryHeadSize) {
-  for (const uint32_t head_size : {16u, 32u, 64u, 80u, 96u, 128u, 256u}) {
+  for (const uint32_t head_size : {9u, 16u, 32u, 64u, 80u, 96u, 128u, 256u}) {
     check<float>("f32", {head_size, 4, 2});
     check<F16>("f16", {head_size, 2, 1});
   }
 }
 
-TEST_P(Attention, InChunks) {
-  check<float>("f32", {.head_size = 80, .n_heads = 3, .n_kv_heads = 3, .in_chunks = true});
-  check<F16>("f16", {.head_size = 128, .n_heads = 4, .n_kv_heads = 1, .in_chunks = true});
+TEST_P(Attention, ForEveryGroup) {
+  for (const uint32_t group : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u}) {
+    check<F16>("f16", {.head_size = 64, .n_heads = 2 * group, .n_kv_heads = 2});
+  }
+  check<float>("f32", {.head_size = 24, .n_heads = 5, .n_kv_heads = 1});
 }
 
 TEST_P(Attention, WithWindowsCapsAndSinks) {
-  for (const bool in_chunks : {false, true}) {
-    check<float>("f32", {48, 2, 1, 40, 0, false, in_chunks});
-    check<float>("f32", {48, 2, 1, 300, 2, false, in_chunks});
-    check<F16>("f16", {64, 2, 2, 0, 0, true, in_chunks});
-    check<float>("f32", {96, 2, 1, 64, 5, true, in_chunks});
-  }
+  check<float>("f32", {48, 2, 1, 40, 0, false});
+  check<float>("f32", {48, 2, 1, 300, 2, false});
+  check<F16>("f16", {64, 2, 2, 0, 0, true});
+  check<F16>("f16", {64, 6, 2, 129, 0, true});
+  check<float>("f32", {96, 2, 1, 64, 5, true});
+  check<F16>("f16", {128, 1, 1, 1, 0, false});
 }
 
 INSTANTIATE_TEST_SUITE_P(, Attention, testing::both_waves());
@@ -175,10 +197,11 @@ class AttentionTiles : public KernelTest {
     const auto on_positions = put(positions), on_first = put(first_page), on_row = put(first_row),
                on_together = put(n_together), on_pages = put(pages);
     const auto out = space(q.size()), expected = space(q.size());
+    const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
+    const auto parts = space(n_parts * attend_part_floats(c.head_size)), tops = space(n_parts * 2);
     AttendArgs args{.out = expected.data(),
                     .q = on_q.data(),
                     .cache = on_cache.data(),
-                    .parts = nullptr,
                     .sinks = c.has_sinks ? on_sinks.data() : nullptr,
                     .batch = {.tokens = nullptr,
                               .positions = on_positions.data(),
@@ -192,15 +215,25 @@ class AttentionTiles : public KernelTest {
                     .head_size = c.head_size,
                     .window = c.window,
                     .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
-                    .softcap = c.softcap};
+                    .softcap = c.softcap,
+                    .parts = parts.data(),
+                    .tops = tops.data()};
     const std::string size = c.head_size <= 64 ? "64" : "128";
-    run("attend", "attend_f16_" + size, attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
+    run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
     args.out = out.data();
     args.min_tiled_rows = kMinTiledRows;
     run("attend_tiles", "attend_tiles_" + size, attend_tiles_grid(n_rows, c.n_heads, device_->wave()),
         kAttendTilesThreads, AttendTilesArgs{args, n_rows});
-    run("attend", "attend_f16_" + size, attend_grid(n_rows, c.n_heads, 1), kAttendThreads, args);
+    run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
     EXPECT_LE(nmse(out.values(), expected.values()), 1e-6);  // queries and weights are halves in tiles
+    if (!device_->has_hopper() || !has_attend_hopper(c.head_size, c.softcap)) return;
+    const auto by_hopper = space(q.size());
+    args.out = by_hopper.data();
+    run("attend_hopper", "attend_hopper_" + size,
+        {attend_hopper_grid(n_rows, c.n_heads), kAttendHopperThreads, attend_hopper_shared_bytes(c.head_size)},
+        AttendTilesArgs{args, n_rows});
+    run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
+    EXPECT_LE(nmse(by_hopper.values(), expected.values()), 1e-6);
   }
 };
 
@@ -208,6 +241,7 @@ TEST_P(AttentionTiles, EqualRowsByThemselves) {
   check({.head_size = 64, .n_heads = 2, .n_kv_heads = 1});
   check({.head_size = 128, .n_heads = 2, .n_kv_heads = 2, .window = 40});
   check({.head_size = 80, .n_heads = 1, .n_kv_heads = 1, .softcap = 2, .has_sinks = true});
+  check({.head_size = 96, .n_heads = 4, .n_kv_heads = 2, .window = 100, .has_sinks = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::all_devices());

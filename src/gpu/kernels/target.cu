@@ -15,6 +15,13 @@ RF_KERNEL(describe_target, TargetArgs, kTargetThreads) {
 #else
   args.out->has_hopper = 0;
 #endif
+#if defined(__CUDACC__)
+  args.out->has_mma = 1;
+#elif defined(__HIP__)
+  args.out->has_mma = 0;
+#else
+  args.out->has_mma = emu::FragmentKind::RF_EMU_FRAGMENT == emu::FragmentKind::mma ? 1 : 0;
+#endif
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -7,7 +7,8 @@ namespace rocmforge::gpu {
 
 struct Target {
   uint32_t wave;
-  uint32_t has_hopper;  // kernels/matmul_hopper.cu runs here
+  uint32_t has_hopper;  // kernels/*_hopper.cu run here
+  uint32_t has_mma;     // kernels/attend_matrix.cu runs here
 };
 
 struct TargetArgs {

@@ -109,5 +109,13 @@ template <class T>
 RF_DEVICE T atomic_add(T* to, T v) {
   return __hip_atomic_fetch_add(to, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+RF_DEVICE uint32_t arrive(uint32_t* counter, uint32_t* shared) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+  sync_block();
+  if (thread_index() == 0) *shared = atomic_add(counter, 1u);
+  sync_block();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+  return *shared;
+}
 
 }  // namespace rocmforge::gpu::RF_KERNELS

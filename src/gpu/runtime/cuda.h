@@ -89,5 +89,13 @@ template <class T>
 RF_DEVICE T atomic_add(T* to, T v) {
   return atomicAdd(to, v);
 }
+RF_DEVICE uint32_t arrive(uint32_t* counter, uint32_t* shared) {
+  sync_block();
+  if (thread_index() == 0) {
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(*shared) : "l"(counter) : "memory");
+  }
+  sync_block();
+  return *shared;
+}
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -98,5 +98,11 @@ RF_DEVICE T atomic_add(T* to, T v) {
   while (!__atomic_compare_exchange(to, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
+RF_DEVICE uint32_t arrive(uint32_t* counter, uint32_t* shared) {
+  sync_block();
+  if (thread_index() == 0) *shared = __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
+  sync_block();
+  return *shared;
+}
 
 }  // namespace rocmforge::gpu::RF_KERNELS

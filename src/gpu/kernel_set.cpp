@@ -65,6 +65,9 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
       return kind == ProductKind::f32 ? "matmul_f32" : "matmul";
     case FormatKernel::tiles:
       return "tiles";
+    case FormatKernel::stream_1:
+    case FormatKernel::stream_8:
+      return "stream_hopper";
     case FormatKernel::hopper_8:
     case FormatKernel::hopper_16:
     case FormatKernel::hopper_64:
@@ -87,6 +90,10 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "matmul_" + format;
     case FormatKernel::tiles:
       return "tiles_" + format;
+    case FormatKernel::stream_1:
+      return "stream_" + format + "_1";
+    case FormatKernel::stream_8:
+      return "stream_" + format + "_8";
     case FormatKernel::hopper_8:
       return "matmul_hopper_" + format + "_8";
     case FormatKernel::hopper_16:

@@ -53,7 +53,9 @@ enum class FormatKernel : uint8_t {
   matvec_8,
   matmul,
   tiles,
-  hopper_8,  // for the integer kind, where the device has them
+  stream_1,  // for the integer kind, where the device has them
+  stream_8,
+  hopper_8,
   hopper_16,
   hopper_64,
   hopper_128,

@@ -26,6 +26,10 @@ Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
   for (size_t i = 0; i < steps.size(); i++) {
     const Step& step = steps[i];
     TRY(gpu::check_supported(step, weights_));
+    if (const size_t n = TRY(stream(steps.subspan(i))); n > 0) {
+      i += n - 1;
+      continue;
+    }
     const auto* norm = std::get_if<Norm>(&step);
     const bool takes_the_sum = waiting_ && norm != nullptr && norm->in == waiting_->out && norm->group == 0 &&
                                n_rows(norm->out) == n_rows(waiting_->out);
@@ -119,10 +123,9 @@ Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
   return launch(kernel, gpu::norm_grid(n_rows(step.out), args.n_groups), gpu::kNormThreads, args);
 }
 
-// Few rows are multiplied as bytes, except on Hopper, where that is one row.
+// Few rows are multiplied as bytes, except on Hopper.
 bool GpuBackend::Runner::is_wanted_as_bytes(SlotId id) const {
-  const uint32_t most = self_.device_->has_hopper() ? 1 : gpu::kMatvecMaxRows;
-  return n_rows(id) <= most && slot(id).width % 32 == 0;
+  return !self_.device_->has_hopper() && n_rows(id) <= gpu::kMatvecMaxRows && slot(id).width % 32 == 0;
 }
 
 int8_t* GpuBackend::Runner::quants() const {
@@ -233,6 +236,10 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
       TRY(multiply(std::span(parts).first(n), dtype, input));
     }
   }
+  return scale_and_cap(step);
+}
+
+Result<void> GpuBackend::Runner::scale_and_cap(const Matmul& step) const {
   if (step.scale == 1 && step.softcap == 0) return {};
   for (const Matmul::Part& part : step.parts) {
     const uint64_t n = uint64_t{n_rows(part.out)} * slot(part.out).width;

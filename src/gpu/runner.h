@@ -78,6 +78,13 @@ class GpuBackend::Runner {
   Result<void> rope_and_store(const Rope& rope, const StoreKv& store) const;
   Result<void> attend_by_rows(gpu::AttendArgs args, uint32_t n) const;
 
+  // runner_stream.cpp. How many of the next steps one launch, or one for each format, does on Hopper: a norm, the
+  // product that takes it, and the sum or activation that takes the product. 0: none.
+  Result<size_t> stream(std::span<const Step> steps) const;
+  bool can_stream(const Matmul& step) const;
+  Result<void> stream_parts(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
+                            const Add* sum, const Activate* activate) const;
+
   // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
   bool is_wanted_as_bytes(SlotId id) const;
   int8_t* quants() const;
@@ -95,6 +102,7 @@ class GpuBackend::Runner {
   Result<void> multiply_on_hopper(const gpu::MatvecPart& part, DType dtype, const Input& input,
                                   std::optional<Tiles>& tiles) const;
   Result<void> multiply(std::span<const gpu::MatvecPart> parts, DType dtype, const Input& input) const;
+  Result<void> scale_and_cap(const Matmul& step) const;
   Result<void> find_experts(gpu::MatvecArgs& args, const ExpertStack& stack) const;
   Result<void> multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias, const Input& input,
                                 SlotId routing, uint32_t n_used, bool sum) const;

@@ -2,6 +2,7 @@
 
 #include "gpu/runtime.h"
 
+#include "gpu/kernels/activation.h"
 #include "gpu/kernels/elementwise.h"
 #include "gpu/kernels/quantize_lane.h"
 
@@ -37,25 +38,15 @@ RF_KERNEL(scale_and_cap, ElementArgs, kElementThreads) {
 }
 
 RF_KERNEL(silu_multiply, ElementArgs, kElementThreads) {
-  each_element(args, [](float gate, float up) { return gate / (1.0f + exp_f32(-gate)) * up; });
+  each_element(args, [](float gate, float up) { return silu_times(gate, up); });
 }
 
-// x / 2 * (1 + tanh(u)) = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)
 RF_KERNEL(gelu_multiply, ElementArgs, kElementThreads) {
-  each_element(args, [](float gate, float up) {
-    const float u = 0.79788456f * gate * (1.0f + 0.044715f * gate * gate);
-    return gate / (1.0f + exp_f32(-2.0f * u)) * up;
-  });
+  each_element(args, [](float gate, float up) { return gelu_times(gate, up); });
 }
 
-// x * sigmoid(1.702 x) of a gate of at most 7, times 1 plus an up within -7 .. 7
 RF_KERNEL(clamped_swish_multiply, ElementArgs, kElementThreads) {
-  each_element(args, [](float gate, float up) {
-    constexpr float kLimit = 7.0f, kSlope = 1.702f;
-    const float g = gate > kLimit ? kLimit : gate;
-    const float u = up > kLimit ? kLimit : up < -kLimit ? -kLimit : up;
-    return g / (1.0f + exp_f32(-kSlope * g)) * (u + 1.0f);
-  });
+  each_element(args, [](float gate, float up) { return clamped_swish_times(gate, up); });
 }
 
 RF_KERNEL(take_rows, TakeRowsArgs, kElementThreads) {

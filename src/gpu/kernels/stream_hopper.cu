@@ -1,0 +1,404 @@
+// Quantized weights times up to eight rows, on Hopper.
+//
+// A strip is sixteen outputs, a piece sixteen outputs by 256 columns of their weights. A block takes strips in turn;
+// its warps share a strip's pieces (or, when a width has few, those of two strips). Each warp has a ring of its own in
+// shared memory, refilled by asynchronous copies:
+//
+//   planes --cp.async, 16 bytes a lane--> ring --levels as subnormal halves--> left operand --+
+//                                                                                              mma --> sums of groups
+//   inputs --norm, halves, sums of groups--> shared memory ------------------------------------+
+//
+// Sums of groups are scaled in f32 and added piece after piece; then the warps' sums are added in order, and what comes
+// after the product is done by the threads that hold its outputs.
+
+#include "gpu/runtime.h"
+
+#include <utility>
+
+#include "gpu/fragment/hopper.h"
+#include "gpu/kernels/activation.h"
+#include "gpu/kernels/stream_hopper.h"
+#include "gpu/kernels/stream_inputs.h"
+#include "gpu/packed/lists.h"
+#include "gpu/packed/strips.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+namespace ring {
+template <uint32_t kBytes>
+RF_DEVICE void copy(uint32_t to, const uint8_t* from) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes) : "memory");
+  }
+}
+RF_DEVICE void commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kLeft>
+RF_DEVICE void wait() {  // until all but the last kLeft commits are there
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+}  // namespace ring
+
+// d = c + a * b, a being four registers of sixteen rows, b two of eight columns.
+RF_DEVICE void multiply_halves(float (&d)[4], const uint32_t (&top)[2], const uint32_t (&bottom)[2], uint32_t b0,
+                               uint32_t b1, const float (&c)[4]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(top[0]), "r"(bottom[0]), "r"(top[1]), "r"(bottom[1]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+        "f"(c[3]));
+}
+
+template <class Block, uint32_t kRows>
+class Stream {
+  using S = Strip<Block>;
+  static constexpr uint32_t kPlanes = sizeof(S::kPlanes) / sizeof(StripPlane);
+  static constexpr bool kHasApart = S::kPlanes[kPlanes - 1].n_bytes == 2;
+  static constexpr uint32_t kRowsBytes = kStreamOutputs * S::kStride;
+  static constexpr StripShape kShape{kRowsBytes + (kHasApart ? 4 * kStreamOutputs : 0), S::kScales};
+  static constexpr uint32_t kStageBytes = kShape.stage_bytes;
+  static constexpr uint32_t kWarps = kShape.warps(kRows), kStages = kShape.stages(kRows);
+  static constexpr uint32_t kSums = kRows == 1 ? 2 : 4;
+  static constexpr uint32_t kBatch = stream_batch(kRows);
+
+ public:
+  RF_DEVICE explicit Stream(const StreamArgs& a, uint8_t* shared)
+      : args_(a),
+        n_pieces_(a.width / kStreamColumns),
+        ways_(n_pieces_ <= 8 ? 8 : 16),
+        n_slots_(kWarps > ways_ ? kWarps / ways_ : 1),
+        step_(kWarps / n_slots_),
+        slot_(wave() / step_),
+        way_(wave() % step_),
+        ring_(shared),
+        inputs_(a, shared + kWarps * kStages * kStageBytes),
+        reduced_(inputs_.end()) {
+    uint32_t n_strips = 0;
+    for (uint32_t p = 0; p < a.n_parts; p++) n_strips += strips_of(p);
+    if (activates()) n_strips = strips_of(0);
+    n_items_ = (n_strips + gridDim.x - 1 - block_x()) / gridDim.x * (activates() ? 2 : 1);
+    carried_ = reinterpret_cast<float4*>(reduced_ + kBatch * n_slots_ * ways_ * kRows * kStreamSumStride);
+  }
+
+  RF_DEVICE void run() {
+    Cursor ahead{way_, slot_, way_, 0, where(slot_)};
+    if (slot_ >= n_items_ || way_ >= n_pieces_) ahead.piece = n_pieces_;
+    for (uint32_t s = 0; s < kStages; s++) fetch(ahead, s);
+    wait_for_inputs();
+    inputs_.prepare();
+    uint32_t stage = 0;
+    for (uint32_t begin = 0; begin < n_pieces_; begin += args_.phase) {
+      const uint32_t end = begin + args_.phase < n_pieces_ ? begin + args_.phase : n_pieces_;
+      if (begin > 0) {
+        sync_block();  // the phase before has been used
+        for (uint32_t piece = begin + wave(); piece < end; piece += kWarps) inputs_.convert(piece, begin);
+        sync_block();
+      }
+      for (uint32_t first = 0; first < n_items_; first += kBatch * n_slots_) {
+        if (first > 0 && end == n_pieces_) sync_block();  // the sums before have been used
+        for (uint32_t i = 0; i < kBatch; i++) {
+          const uint32_t item = first + i * n_slots_ + slot_;
+          if (item >= n_items_) break;
+          for (uint32_t way = way_; way < ways_; way += step_) {
+            float total[kSums] = {};
+            if (begin > 0) take_up(total, item, way);
+            for (uint32_t piece = begin + way; piece < end; piece += ways_) {
+              ring::wait<kStages - 1>();
+              __syncwarp();
+              multiply(total, piece, piece - begin, stage);
+              __syncwarp();
+              fetch(ahead, stage);
+              stage = stage + 1 == kStages ? 0 : stage + 1;
+            }
+            if (end < n_pieces_) {
+              put_by(total, item, way);
+            } else {
+              put_sums(total, item - first, way);
+            }
+          }
+        }
+        if (end < n_pieces_) continue;
+        sync_block();
+        finish(first);
+      }
+    }
+  }
+
+ private:
+  struct Where {
+    uint32_t part, strip;
+  };
+  // A warp's pieces in the order in which run() takes them.
+  struct Cursor {
+    uint32_t piece, item, way;
+    uint32_t begin;  // of the phase
+    Where at;
+  };
+
+  RF_DEVICE bool activates() const { return args_.after != StreamAfter::store; }
+  RF_DEVICE uint32_t strips_of(uint32_t part) const { return args_.parts[part].n_out / kStreamOutputs; }
+  RF_DEVICE void settle(Where& w) const {
+    while (w.part + 1 < args_.n_parts && w.strip >= strips_of(w.part)) w.strip -= strips_of(w.part++);
+  }
+  RF_DEVICE Where where(uint32_t item) const {
+    if (activates()) return {item % 2, block_x() + item / 2 * gridDim.x};
+    Where w{0, block_x() + item * gridDim.x};
+    settle(w);
+    return w;
+  }
+
+  RF_DEVICE void advance(Cursor& c) const {
+    const uint32_t end = c.begin + args_.phase < n_pieces_ ? c.begin + args_.phase : n_pieces_;
+    c.piece += ways_;
+    if (c.piece < end) return;
+    c.way += step_;
+    if (c.way < ways_ && c.begin + c.way < end) {
+      c.piece = c.begin + c.way;
+      return;
+    }
+    c.way = way_;
+    c.item += n_slots_;
+    if (c.item >= n_items_) {
+      c.item = slot_;
+      c.begin += args_.phase;
+      c.at = where(slot_);
+    } else if (!activates()) {
+      c.at.strip += n_slots_ * gridDim.x;
+      settle(c.at);
+    } else if (n_slots_ == 2 || c.at.part == 1) {
+      c.at = {slot_, c.at.strip + gridDim.x};
+    } else {
+      c.at.part = 1;
+    }
+    c.piece = c.begin + way_;
+  }
+
+  RF_DEVICE uint8_t* stage_at(uint32_t stage) const { return ring_ + (wave() * kStages + stage) * kStageBytes; }
+
+  // A commit of copies, empty past the end.
+  RF_DEVICE void fetch(Cursor& c, uint32_t stage) const {
+    if (c.piece < n_pieces_) {
+      const MatvecPart& part = args_.parts[c.at.part];
+      const uint32_t to = shared_address(stage_at(stage));
+      const uint32_t first_block = c.at.strip * kStreamOutputs * n_pieces_ + c.piece;
+      [&]<uint32_t... p>(std::integer_sequence<uint32_t, p...>) {
+        (fetch_plane<S::kPlanes[p].n_bytes>(to, S::kPlanes[p].offset, part.w.at[p], first_block), ...);
+      }(std::make_integer_sequence<uint32_t, kPlanes>());
+      advance(c);
+    }
+    ring::commit();
+  }
+  template <uint32_t kBytes>
+  RF_DEVICE void fetch_plane(uint32_t to, uint32_t offset, const uint8_t* plane, uint32_t first_block) const {
+    if constexpr (kBytes == 2) {
+      if (lane() < kStreamOutputs) {
+        const uint64_t block = first_block + lane() * n_pieces_;
+        ring::copy<4>(to + kRowsBytes + 4 * lane(), plane + block / 2 * 4);
+      }
+    } else {
+      constexpr uint32_t kChunk = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : 4;
+      constexpr uint32_t kChunks = kBytes / kChunk;  // of a row
+      constexpr uint32_t kRowsAtOnce = 32 / kChunks;
+      if constexpr (32 % kChunks == 0) {
+        const uint32_t row = lane() / kChunks, at = lane() % kChunks * kChunk;
+        const uint8_t* from = plane + uint64_t{first_block + row * n_pieces_} * kBytes + at;
+        const uint32_t step = kRowsAtOnce * n_pieces_ * kBytes;
+        to += row * S::kStride + offset + at;
+        RF_UNROLL
+        for (uint32_t first = 0; first < kStreamOutputs; first += kRowsAtOnce) {
+          if (kRowsAtOnce <= kStreamOutputs || row < kStreamOutputs) ring::copy<kChunk>(to, from);
+          from += step;
+          to += kRowsAtOnce * S::kStride;
+        }
+      } else {
+        for (uint32_t i = lane(); i < kStreamOutputs * kChunks; i += 32) {
+          const uint32_t row = i / kChunks, at = i % kChunks * kChunk;
+          ring::copy<kChunk>(to + row * S::kStride + offset + at,
+                             plane + uint64_t{first_block + row * n_pieces_} * kBytes + at);
+        }
+      }
+    }
+  }
+
+  RF_DEVICE void multiply(float (&total)[kSums], uint32_t piece, uint32_t place, uint32_t stage) const {
+    const uint32_t g = lane() / 4, t = lane() % 4;
+    const uint32_t row = kRows == 1 ? 0 : g;  // of the inputs, in the right operand
+    const uint8_t* staged = stage_at(stage);
+    float d[2] = {};
+    if constexpr (kHasApart) {
+      const uint32_t odd = (g & n_pieces_ ^ piece) & 1;  // blocks of a strip begin at an even number
+      RF_UNROLL
+      for (uint32_t i = 0; i < 2; i++) d[i] = half_in(staged + kRowsBytes + 4 * (g + 8 * i) + 2 * odd);
+    }
+    typename S::Row rows[2] = {{staged + g * S::kStride, t, d[0]}, {staged + (g + 8) * S::kStride, t, d[1]}};
+    const uint8_t* inputs = inputs_.halves(place, row) + 16 * t;
+    constexpr float kZeros[4] = {};
+    float scaled[kSums] = {};
+    const auto add = [&](const float(&c)[4], uint32_t q, uint32_t h) {
+      const float scales[2] = {rows[0].scale(q, h), rows[1].scale(q, h)};
+      RF_UNROLL
+      for (uint32_t i = 0; i < kSums; i++) {
+        scaled[i] = fmaf(scales[2 * i / kSums], c[kRows == 1 ? 2 * i : i], scaled[i]);
+      }
+    };
+    RF_UNROLL
+    for (uint32_t q = 0; q < 8; q++) {
+      uint32_t first[2][2], second[2][2];
+      rows[0].decode(q, first[0], second[0]);
+      rows[1].decode(q, first[1], second[1]);
+      const uint4 x = *reinterpret_cast<const uint4*>(inputs + 64 * q);
+      float c[4], c2[4];
+      multiply_halves(c, first[0], first[1], x.x, x.y, kZeros);
+      if constexpr (S::kScales == 1) {
+        multiply_halves(c2, second[0], second[1], x.z, x.w, c);
+        add(c2, q, 0);
+      } else {
+        add(c, q, 0);
+        multiply_halves(c2, second[0], second[1], x.z, x.w, kZeros);
+        add(c2, q, 1);
+      }
+    }
+    float lifted[4] = {};
+    if constexpr (S::kBottoms) {
+      const uint8_t* sums = inputs_.sums(place, row) + 4 * t;
+      uint32_t bottoms[2][2];
+      RF_UNROLL
+      for (uint32_t r = 0; r < 2; r++) {
+        bottoms[r][0] = rows[r].bottoms(0);
+        bottoms[r][1] = S::kScales == 1 ? bottoms[r][0] : rows[r].bottoms(1);
+      }
+      multiply_halves(lifted, bottoms[0], bottoms[1], word_at(sums), word_at(sums + 16), kZeros);
+      if constexpr (S::kScales == 2) {
+        float more[4];
+        multiply_halves(more, bottoms[0], bottoms[1], word_at(sums + 32), word_at(sums + 48), lifted);
+        RF_UNROLL
+        for (uint32_t i = 0; i < 4; i++) lifted[i] = more[i];
+      }
+    }
+    const float* factors = inputs_.factors(place) + (kRows == 1 ? 0 : 2 * t);
+    RF_UNROLL
+    for (uint32_t i = 0; i < kSums; i++) {
+      const typename S::Row& r = rows[2 * i / kSums];
+      float sum = r.common() * scaled[i];
+      if constexpr (S::kBottoms) sum = fmaf(r.lift(), lifted[kRows == 1 ? 2 * i : i], sum);
+      total[i] = fmaf(factors[kRows == 1 ? 0 : i % 2], sum, total[i]);
+    }
+  }
+
+  // Sums between phases, lane by lane.
+  RF_DEVICE float4* carried(uint32_t item, uint32_t way) const { return carried_ + (item * ways_ + way) * 32 + lane(); }
+  RF_DEVICE void put_by(const float (&total)[kSums], uint32_t item, uint32_t way) {
+    if constexpr (kRows > 1) *carried(item, way) = {total[0], total[1], total[2], total[3]};
+  }
+  RF_DEVICE void take_up(float (&total)[kSums], uint32_t item, uint32_t way) const {
+    if constexpr (kRows > 1) {
+      const float4 v = *carried(item, way);
+      total[0] = v.x, total[1] = v.y, total[2] = v.z, total[3] = v.w;
+    }
+  }
+
+  // Where a way's sums of a batch's item begin: outputs of a row lie together.
+  RF_DEVICE float* sums_of(uint32_t item, uint32_t way) const {
+    return reduced_ + (item * ways_ + way) * kRows * kStreamSumStride;
+  }
+  RF_DEVICE void put_sums(const float (&total)[kSums], uint32_t item, uint32_t way) const {
+    const uint32_t g = lane() / 4, t = lane() % 4;
+    float* to = sums_of(item, way);
+    if constexpr (kRows == 1) {
+      if (t == 0) to[g] = total[0], to[g + 8] = total[1];
+    } else {
+      RF_UNROLL
+      for (uint32_t i = 0; i < 4; i++) to[(2 * t + i % 2) * kStreamSumStride + g + i / 2 * 8] = total[i];
+    }
+  }
+  RF_DEVICE float sum_of(uint32_t item, uint32_t row, uint32_t output) const {
+    float sum = 0;
+    RF_UNROLL
+    for (uint32_t w = 0; w < 16; w++) {
+      if (w < ways_) sum += sums_of(item, w)[row * kStreamSumStride + output];
+    }
+    return sum;
+  }
+
+  // The items of a batch, whose sums are there.
+  RF_DEVICE void finish(uint32_t first) const {
+    const uint32_t left = n_items_ - first, n = left < kBatch * n_slots_ ? left : kBatch * n_slots_;
+    const uint32_t at_once = activates() ? 2 : 1;
+    for (uint32_t i = thread_index(); i < n / at_once * kStreamOutputs * kRows; i += kWarps * 32) {
+      const uint32_t output = i % kStreamOutputs, row = i / kStreamOutputs % kRows;
+      const uint32_t item = i / (kStreamOutputs * kRows) * at_once;
+      if (row >= args_.n_rows) continue;
+      const Where w = where(first + item);
+      const MatvecPart& part = args_.parts[w.part];
+      const uint32_t at = w.strip * kStreamOutputs + output;
+      const uint64_t place = static_cast<uint64_t>(row) * part.n_out + at;
+      const float before = args_.sum != nullptr ? args_.sum[place] : 0.0f;
+      const float value = sum_of(item, row, output) + (part.bias != nullptr ? part.bias[at] : 0.0f);
+      part.out[place] = value;
+      if (args_.sum != nullptr) args_.sum[place] = before + args_.sum_scale * value;
+      if (activates()) {
+        const MatvecPart& other = args_.parts[1];
+        const float up = sum_of(item + 1, row, output) + (other.bias != nullptr ? other.bias[at] : 0.0f);
+        other.out[place] = up;
+        args_.activated[place] = activated(value, up);
+      }
+    }
+  }
+  RF_DEVICE float activated(float gate, float up) const {
+    switch (args_.after) {
+      case StreamAfter::silu:
+        return silu_times(gate, up);
+      case StreamAfter::gelu:
+        return gelu_times(gate, up);
+      case StreamAfter::clamped_swish:
+        return clamped_swish_times(gate, up);
+      case StreamAfter::store:
+        break;
+    }
+    return gate;
+  }
+
+  const StreamArgs& args_;
+  uint32_t n_pieces_;
+  uint32_t ways_;        // into which the sums over a width are divided: its own number alone decides
+  uint32_t n_slots_;     // strips at a time
+  uint32_t step_;        // warps that share one
+  uint32_t slot_, way_;  // this warp's; it has every step_-th way
+  uint32_t n_items_;     // strips of this block
+  uint8_t* ring_;
+  StreamInputs<S, kRows, kWarps> inputs_;
+  float* reduced_;
+  float4* carried_;
+};
+
+template <class Block, uint32_t kRows>
+RF_DEVICE void stream(const StreamArgs& args) {
+  RF_DYNAMIC_SHARED(uint8_t, shared);
+  let_next_begin();
+  Stream<Block, kRows>(args, shared).run();
+}
+
+#else
+
+template <class Block, uint32_t kRows>
+RF_DEVICE void stream(const StreamArgs&) {}
+
+#endif
+
+#define RF_STREAM(name, Block)                                     \
+  RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) { \
+    stream<Block, 1>(args);                                        \
+  }                                                                \
+  RF_KERNEL_EARLY(stream_##name##_8, StreamArgs, kStreamThreads) { \
+    stream<Block, 8>(args);                                        \
+  }
+#ifndef RF_STREAM_FORMATS
+#define RF_STREAM_FORMATS RF_INTEGER_FORMATS
+#endif
+RF_STREAM_FORMATS(RF_STREAM)
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,0 +1,108 @@
+#pragma once
+// Products of quantized weights with up to eight rows of activations on NVIDIA's Hopper, with the norm before and the
+// sum or activation after them: the weights' bytes are asked for before the kernel waits for its inputs, so that memory
+// is busy from one product to the next. Twin of kernels/matvec.cu; the same products up to rounding.
+//
+// Rows do not know each other, and the order of sums depends on the width alone: a row's bits are the same alone and
+// among others.
+
+#include <cstdint>
+
+#include "gpu/api.h"
+#include "gpu/kernels/matvec.h"
+
+namespace rocmforge::gpu {
+
+enum class StreamAfter : uint32_t { store, silu, gelu, clamped_swish };
+
+// Kernels: stream_FORMAT_1 and stream_FORMAT_8, for one and up to eight rows.
+struct StreamArgs {
+  const float* x;  // n_rows x width
+  // Not null: x is normalised first (root mean square), and block 0 leaves the result in `normed`.
+  const float* norm_weight = nullptr;
+  float* normed = nullptr;
+  float epsilon = 0;
+  uint32_t n_rows = 0;
+  uint32_t width = 0;  // a multiple of 256
+  uint32_t phase = 0;  // pieces of the inputs that are held at a time: stream_phase()
+  uint32_t n_parts = 0;
+  MatvecPart parts[3] = {};
+  // Not null: of the one part, sum[r] += sum_scale * out[r].
+  float* sum = nullptr;
+  float sum_scale = 1;
+  // Not store: of two parts of equal size, activated[r] = activation(first) * second.
+  StreamAfter after = StreamAfter::store;
+  float* activated = nullptr;
+};
+
+inline constexpr uint32_t kStreamOutputs = 16;    // of a strip
+inline constexpr uint32_t kStreamColumns = 256;   // of a piece: what a warp takes at a time
+inline constexpr uint32_t kStreamThreads = 512;   // at most
+inline constexpr uint32_t kStreamRowBytes = 576;  // of a piece's 256 inputs as halves, padded against bank conflicts
+inline constexpr uint32_t kStreamSumStride = 20;  // from one row's sixteen sums to the next one's
+inline constexpr uint32_t kStreamMaxShared = 227 << 10;
+
+// How a format's pieces lie in shared memory (packed/strips.h), and what a block of the kernel for `rows` rows has.
+struct StripShape {
+  uint32_t stage_bytes;
+  uint32_t n_scales;  // for 32 columns
+  constexpr uint32_t warps(uint32_t rows) const { return rows > 1 && stage_bytes > 4096 ? 8 : 16; }
+  // Pieces of a warp on their way or being used.
+  constexpr uint32_t stages(uint32_t rows) const { return rows == 1 && stage_bytes <= 3072 ? 3 : 2; }
+};
+
+// Of the formats that have such kernels.
+inline StripShape strip_shape(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0:
+    case DType::iq4_nl:
+    case DType::iq4_xs:
+    case DType::mxfp4:
+      return {kStreamOutputs * 144, 1};
+    case DType::q4_1:
+    case DType::q5_0:
+      return {kStreamOutputs * 176, 1};
+    case DType::q5_1:
+      return {kStreamOutputs * 208, 1};
+    case DType::q8_0:
+      return {kStreamOutputs * 288, 1};
+    case DType::q2_k:
+      return {kStreamOutputs * 112, 2};
+    case DType::q3_k:
+      return {kStreamOutputs * (112 + 4), 2};
+    case DType::q4_k:
+      return {kStreamOutputs * 160, 1};
+    case DType::q5_k:
+      return {kStreamOutputs * 224, 1};
+    case DType::q6_k:
+      return {kStreamOutputs * (208 + 4), 2};
+    default:
+      return {};
+  }
+}
+
+// Strips whose sums are finished together.
+constexpr uint32_t stream_batch(uint32_t rows) {
+  return rows == 1 ? 4 : 2;
+}
+// One for each multiprocessor of an H100 or H200.
+inline constexpr uint32_t kStreamBlocks = 132;
+
+// Pieces of a width that are held as halves at a time: all, or, when eight rows are too many for that, sixteen.
+constexpr uint32_t stream_phase(uint32_t n_pieces, uint32_t rows) {
+  return rows == 1 || n_pieces <= 16 ? n_pieces : 16;
+}
+
+// n_items: strips of the block that has most.
+constexpr uint32_t stream_shared_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
+  const uint32_t n_warps = strip.warps(rows), phase = stream_phase(n_pieces, rows), ways = n_pieces <= 8 ? 8 : 16;
+  const uint32_t n_slots = n_warps > ways ? n_warps / ways : 1;
+  const uint32_t ring = n_warps * strip.stages(rows) * strip.stage_bytes;
+  const uint32_t inputs = phase * rows * (kStreamRowBytes + 32 * strip.n_scales + 4);
+  const uint32_t squares = n_pieces * rows * 4;
+  const uint32_t reduced = stream_batch(rows) * n_slots * ways * rows * kStreamSumStride * 4;
+  const uint32_t carried = phase < n_pieces ? n_items * ways * 32 * 16 : 0;
+  return ring + inputs + squares + reduced + carried;
+}
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,138 @@
+// Products of few rows on Hopper, with the steps around them (kernels/stream_hopper.h). Every slot that a step would
+// write is written, so that it does not matter who reads it later.
+
+#include <algorithm>
+#include <array>
+
+#include "gpu/kernels/stream_hopper.h"
+#include "gpu/runner.h"
+
+namespace rocmforge {
+
+using gpu::FormatKernel;
+using gpu::StreamAfter;
+
+namespace {
+
+// The step at `i`, if it is of this kind.
+template <class T>
+const T* step_at(std::span<const Step> steps, size_t i) {
+  return i < steps.size() ? std::get_if<T>(&steps[i]) : nullptr;
+}
+
+StreamAfter after(Activation kind) {
+  switch (kind) {
+    case Activation::silu:
+      return StreamAfter::silu;
+    case Activation::gelu:
+      return StreamAfter::gelu;
+    case Activation::clamped_swish:
+      return StreamAfter::clamped_swish;
+  }
+  RF_UNREACHABLE("an Activation outside its enum");
+}
+
+uint32_t rows_of_kernel(uint32_t n_rows) {
+  return n_rows == 1 ? 1 : 8;
+}
+
+// Strips of the block that has most.
+uint32_t most_items(uint32_t n_strips) {
+  return (n_strips + gpu::kStreamBlocks - 1) / gpu::kStreamBlocks;
+}
+
+}  // namespace
+
+bool GpuBackend::Runner::can_stream(const Matmul& step) const {
+  const uint32_t width = slot(step.in).width, rows = n_rows(step.in);
+  if (!self_.device_->has_hopper() || rows == 0 || rows > 8 || width % gpu::kStreamColumns != 0) return false;
+  uint32_t n_strips = 0;
+  for (const Matmul::Part& part : step.parts) n_strips += slot(part.out).width / gpu::kStreamOutputs;
+  return std::ranges::all_of(step.parts, [&](const Matmul::Part& part) {
+    const WeightShape& shape = weights_.tensor(part.weight).shape;
+    if (gpu::product_kind(shape.dtype) != gpu::ProductKind::integer || shape.n_rows % gpu::kStreamOutputs != 0) {
+      return false;
+    }
+    if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
+    // Twice as many strips as there are: gates and their partners go to one block.
+    return gpu::stream_shared_bytes(gpu::strip_shape(shape.dtype), width / gpu::kStreamColumns, rows_of_kernel(rows),
+                                    2 * most_items(n_strips)) <= gpu::kStreamMaxShared;
+  });
+}
+
+Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
+  const auto* norm = step_at<Norm>(steps, 0);
+  const size_t at = norm != nullptr ? 1 : 0;
+  const auto* product = step_at<Matmul>(steps, at);
+  if (product == nullptr || !can_stream(*product)) return size_t{0};
+  if (norm != nullptr && (norm->kind != NormKind::rms || norm->group != 0 || norm->bias || norm->out != product->in)) {
+    return size_t{0};
+  }
+  TRY(finish());
+  as_bytes_.reset();
+  const bool is_plain = product->scale == 1 && product->softcap == 0;
+  const bool is_one = product->parts.size() == 1, are_two = product->parts.size() == 2;
+  const SlotId x = norm != nullptr ? norm->in : product->in;  // blocks read it while others are at their end already
+  const auto* sum = step_at<Add>(steps, at + 1);
+  if (sum != nullptr && !(is_plain && is_one && sum->in == product->parts[0].out && sum->out != x)) sum = nullptr;
+  const auto dtype_of = [&](const Matmul::Part& part) { return weights_.tensor(part.weight).shape.dtype; };
+  const auto* activate = step_at<Activate>(steps, at + 1);
+  if (activate != nullptr &&
+      !(is_plain && are_two && activate->gated && activate->gate == product->parts[0].out &&
+        activate->up == product->parts[1].out && dtype_of(product->parts[0]) == dtype_of(product->parts[1]) &&
+        slot(activate->gate).width == slot(activate->up).width)) {
+    activate = nullptr;
+  }
+  const std::span<const Matmul::Part> parts(product->parts);
+  for (size_t first = 0, n = 0; first < parts.size(); first += n) {
+    n = 1;
+    while (first + n < parts.size() && dtype_of(parts[first + n]) == dtype_of(parts[first])) n++;
+    TRY(stream_parts(norm, *product, parts.subspan(first, n), sum, activate));
+  }
+  if (!is_plain) TRY(scale_and_cap(*product));
+  return at + 1 + (sum != nullptr || activate != nullptr ? 1 : 0);
+}
+
+// REQUIRES: one format
+Result<void> GpuBackend::Runner::stream_parts(const Norm* norm, const Matmul& product,
+                                              std::span<const Matmul::Part> parts, const Add* sum,
+                                              const Activate* activate) const {
+  const uint32_t width = slot(product.in).width, n = n_rows(product.in), rows = rows_of_kernel(n);
+  const uint32_t n_pieces = width / gpu::kStreamColumns;
+  const DType dtype = weights_.tensor(parts.front().weight).shape.dtype;
+  const gpu::StripShape strip = gpu::strip_shape(dtype);
+  gpu::StreamArgs args{.x = slot(norm != nullptr ? norm->in : product.in).data};
+  if (norm != nullptr) {
+    args.norm_weight = TRY(vector_of(norm->weight, 0));
+    args.normed = slot(norm->out).data;
+    args.epsilon = norm->epsilon;
+  }
+  args.n_rows = n;
+  args.width = width;
+  args.phase = gpu::stream_phase(n_pieces, rows);
+  uint32_t n_strips = 0;
+  for (const Matmul::Part& part : parts) {
+    const Weight w = weight(part.weight);
+    CHECK(w.shape.row_elements == width && w.shape.n_rows == slot(part.out).width);
+    const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
+    args.parts[args.n_parts++] = {w.planes, slot(part.out).data, TRY(vector_of(part.bias, 1)), n_out};
+    n_strips += n_out / gpu::kStreamOutputs;
+  }
+  if (sum != nullptr) {
+    args.sum = slot(sum->out).data;
+    args.sum_scale = sum->scale;
+  }
+  if (activate != nullptr) {
+    args.after = after(activate->kind);
+    args.activated = slot(activate->out).data;
+    n_strips /= 2;
+  }
+  const uint32_t n_items = most_items(n_strips) * (activate != nullptr ? 2 : 1);
+  return launch(TRY(self_.kernels_.get(rows == 1 ? FormatKernel::stream_1 : FormatKernel::stream_8, dtype)),
+                {{std::min(n_strips, gpu::kStreamBlocks)},
+                 strip.warps(rows) * 32,
+                 gpu::stream_shared_bytes(strip, n_pieces, rows, n_items)},
+                args);
+}
+
+}  // namespace rocmforge

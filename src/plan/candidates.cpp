@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -12,11 +13,26 @@
 namespace rocmforge {
 namespace {
 
-constexpr size_t kMaxBlock = 32;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
+// Four floats at a time, on any machine. Nothing below branches on a logit: a row is not to be predicted.
+using Four [[gnu::vector_size(16)]] = float;
+using FourBits [[gnu::vector_size(16)]] = uint32_t;
+constexpr size_t kFour = 4;
+
+Four load(const float* at) {
+  Four four;
+  std::memcpy(&four, at, sizeof four);
+  return four;
+}
+
+// The first one where the second is a NaN.
+Four larger(Four a, Four b) {
+  return b > a ? b : a;
+}
+
 // A number for each logit of a row: the larger one comes first. Equal logits are told apart by their ids, and a NaN is
-// below every number. Integers are compared without a branch, which makes the sort several times faster.
+// below every number. Integers are sorted without a branch.
 uint64_t rank_of(float logit, uint32_t id) {
   const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);  // -0 becomes 0
   const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -26,49 +42,131 @@ uint32_t id_of(uint64_t rank) {
   return ~static_cast<uint32_t>(rank);
 }
 
-// The largest of each n logits; NaNs do not count.
-std::vector<float> block_maxima(std::span<const float> row, size_t n) {
-  std::vector<float> maxima;
-  maxima.reserve(row.size() / n + 1);
-  for (size_t first = 0; first < row.size(); first += n) {
-    float largest[4] = {kLowest, kLowest, kLowest, kLowest};  // four chains instead of one
-    const auto block = row.subspan(first, std::min(n, row.size() - first));
-    for (size_t i = 0; i < block.size(); i++) largest[i % 4] = block[i] > largest[i % 4] ? block[i] : largest[i % 4];
-    maxima.push_back(*std::max_element(largest, largest + 4));
+// A row cut into pieces of n_blocks logits: block b has the b-th of each.
+struct Blocks {
+  explicit Blocks(std::span<const float> r) : row(r) {
+    // Some blocks for each candidate, so that few logits are left to be sorted.
+    const size_t n_each = std::clamp<size_t>(r.size() / (4 * kCandidates), 4, 32);
+    const size_t n_blocks = ((r.size() + n_each - 1) / n_each + kFour - 1) / kFour * kFour;
+    maxima.assign(n_blocks, kLowest);
+    for (size_t first = 0; first < r.size(); first += n_blocks) {
+      const size_t n = std::min(n_blocks, r.size() - first);
+      size_t b = 0;
+      for (; b + kFour <= n; b += kFour) {
+        const Four largest = larger(load(&maxima[b]), load(&r[first + b]));
+        std::memcpy(&maxima[b], &largest, sizeof largest);
+      }
+      for (; b < n; b++) maxima[b] = r[first + b] > maxima[b] ? r[first + b] : maxima[b];
+    }
   }
-  return maxima;
+
+  // Of all maxima times a sign.
+  float largest(float sign) const {
+    Four four = load(&maxima[0]) * sign;
+    for (size_t b = kFour; b < maxima.size(); b += kFour) four = larger(four, load(&maxima[b]) * sign);
+    return std::max(std::max(four[0], four[1]), std::max(four[2], four[3]));
+  }
+
+  size_t n_reaching(float least) const {
+    FourBits n = {};
+    for (size_t b = 0; b < maxima.size(); b += kFour) n -= FourBits(load(&maxima[b]) >= least);
+    return size_t{n[0]} + n[1] + n[2] + n[3];
+  }
+
+  std::span<const float> row;
+  std::vector<float> maxima;  // NaNs do not count
+};
+
+// A number that kCandidates blocks reach, and few more: no candidate is below it.
+float least_candidate(const Blocks& blocks) {
+  constexpr int kHalvings = 20;
+  constexpr size_t kFewMore = kCandidates / 8;
+  if (blocks.maxima.size() <= kCandidates) return kLowest;
+  float reached = -blocks.largest(-1), beyond = blocks.largest(1);
+  for (int i = 0; i < kHalvings; i++) {
+    const float middle = reached / 2 + beyond / 2;
+    const size_t n = blocks.n_reaching(middle);
+    if (n < kCandidates) {
+      beyond = middle;
+      continue;
+    }
+    reached = middle;
+    if (n <= kCandidates + kFewMore) break;
+  }
+  return std::isfinite(reached) ? reached : kLowest;
 }
 
-// e^x for x <= 0, within 2e-7 of its value; no branch and no call, so that loops over it are vectorised. Below -87 it
-// is a number near zero.
-float exp_of_negative(float x) {
+// The ranks of all logits that are not below `least`, and perhaps of some NaNs.
+std::vector<uint64_t> ranks_from(const Blocks& blocks, float least) {
+  const size_t n_blocks = blocks.maxima.size();
+  std::vector<uint32_t> hit(n_blocks);
+  size_t n_hit = 0;
+  for (size_t b = 0; b < n_blocks; b++) {
+    hit[n_hit] = static_cast<uint32_t>(b);
+    n_hit += !(blocks.maxima[b] < least);
+  }
+  const std::span<const float> row = blocks.row;
+  std::vector<uint64_t> found(n_hit * ((row.size() + n_blocks - 1) / n_blocks) + 1);
+  size_t n = 0;
+  for (size_t h = 0; h < n_hit; h++) {
+    for (size_t i = hit[h]; i < row.size(); i += n_blocks) {
+      found[n] = rank_of(row[i], static_cast<uint32_t>(i));
+      n += !(row[i] < least);
+    }
+  }
+  found.resize(n);
+  return found;
+}
+
+// Largest first.
+void sort_ranks(std::vector<uint64_t>& ranks) {
+  if (ranks.size() > 4 * kCandidates) {  // many are equal
+    std::nth_element(ranks.begin(), ranks.begin() + kCandidates, ranks.end(), std::greater<>());
+    ranks.resize(kCandidates);
+  }
+  std::vector<uint64_t> other(ranks.size());
+  for (int shift = 32; shift < 64; shift += 8) {  // by bytes of the logits, the last first
+    uint32_t begins[257] = {};
+    for (const uint64_t rank : ranks) begins[256 - (rank >> shift & 0xFF)]++;
+    for (int i = 1; i < 257; i++) begins[i] += begins[i - 1];
+    for (const uint64_t rank : ranks) other[begins[255 - (rank >> shift & 0xFF)]++] = rank;
+    ranks.swap(other);
+  }
+  for (auto begin = ranks.begin(); begin != ranks.end();) {  // equal logits by their ids
+    const auto end = std::find_if(begin, ranks.end(), [&](uint64_t rank) { return rank >> 32 != *begin >> 32; });
+    std::sort(begin, end, std::greater<>());
+    begin = end;
+  }
+}
+
+// e^x for x <= 0, within 2e-7 of its value. Below -87, and for a NaN, it is a number near zero.
+Four exp_of_negative(Four x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-  constexpr auto kMost = std::bit_cast<uint32_t>(87.0f);
-  const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
-  const uint32_t is_more = 0u - ((kMost - magnitude) >> 31);  // all ones or none
-  x = -std::bit_cast<float>((magnitude & ~is_more) | (kMost & is_more));
-  const float shifted = x * kLog2E + kRound;
-  const float n = shifted - kRound;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
+  const Four least = Four{} - 87.0f;
+  x = larger(least, x);
+  const Four shifted = x * kLog2E + kRound;
+  const Four n = shifted - kRound;
+  const Four r = (x - n * kLn2High) - n * kLn2Low;
   // Taylor's series on [-ln 2 / 2, ln 2 / 2]: the first term left out is below 1.2e-7.
-  const float p =
+  const Four p =
       1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
-  return p * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
+  return p * std::bit_cast<Four>((std::bit_cast<FourBits>(shifted) << 23) + 0x3F800000u);
 }
 
 float log_sum_exp_of(std::span<const float> row, float largest) {
+  // A NaN unless all four are finite.
+  const auto terms_of = [&](Four logits) { return exp_of_negative(logits - largest) + (logits - logits); };
   constexpr size_t kChunk = 256;
-  float terms[kChunk];
   double total = 0;
-  for (size_t first = 0; first < row.size(); first += kChunk) {
-    const float* logits = row.data() + first;
-    const size_t n = std::min(kChunk, row.size() - first);
-    // A logit less itself is NaN unless it is finite.
-    for (size_t i = 0; i < n; i++) terms[i] = exp_of_negative(logits[i] - largest) + (logits[i] - logits[i]);
-    std::fill(terms + n, terms + kChunk, 0.0f);
-    for (size_t i = 0; i < kChunk; i += 4) total += (terms[i] + terms[i + 1]) + (terms[i + 2] + terms[i + 3]);
+  size_t i = 0;
+  while (i + kFour <= row.size()) {
+    Four sum = {};
+    for (const size_t end = std::min(row.size(), i + kChunk); i + kFour <= end; i += kFour)
+      sum += terms_of(load(&row[i]));
+    total += double{sum[0]} + sum[1] + sum[2] + sum[3];
   }
+  for (; i < row.size(); i++) total += terms_of(Four{} + row[i])[0];
   return static_cast<float>(largest + std::log(total));
 }
 
@@ -76,33 +174,13 @@ float log_sum_exp_of(std::span<const float> row, float largest) {
 
 void select_candidates(RowCandidates& out, std::span<const float> row) {
   CHECK(!row.empty() && row.size() <= UINT32_MAX);
-  // Some blocks for each candidate, so that few logits are left to be sorted.
-  const size_t n_block = std::clamp<size_t>(row.size() / (4 * kCandidates), 4, kMaxBlock);
-  std::vector<float> maxima = block_maxima(row, n_block);
-  const float largest = *std::max_element(maxima.begin(), maxima.end());
-  // As many blocks as there are candidates reach this, so no candidate is below it.
-  float least = kLowest;
-  const std::vector<float> by_block = maxima;
-  if (maxima.size() > kCandidates) {
-    const auto last = maxima.begin() + (kCandidates - 1);
-    std::nth_element(maxima.begin(), last, maxima.end(), std::greater<>());
-    least = *last;
-  }
-  std::vector<uint64_t> found;
-  for (size_t b = 0; b < by_block.size(); b++) {
-    if (by_block[b] < least) continue;
-    const size_t end = std::min(row.size(), (b + 1) * n_block);
-    for (size_t i = b * n_block; i < end; i++) {
-      if (!(row[i] < least)) found.push_back(rank_of(row[i], static_cast<uint32_t>(i)));
-    }
-  }
+  const Blocks blocks(row);
+  std::vector<uint64_t> found = ranks_from(blocks, least_candidate(blocks));
+  sort_ranks(found);
   const size_t n = std::min<size_t>(row.size(), kCandidates);
-  const auto end = found.begin() + static_cast<ptrdiff_t>(n);
-  if (n < found.size()) std::nth_element(found.begin(), end - 1, found.end(), std::greater<>());
-  std::sort(found.begin(), end, std::greater<>());
   for (size_t i = 0; i < n; i++) out.top[i] = {id_of(found[i]), row[id_of(found[i])]};
   std::fill(out.top + n, out.top + kCandidates, out.top[n - 1]);
-  out.log_sum_exp = log_sum_exp_of(row, largest);
+  out.log_sum_exp = log_sum_exp_of(row, blocks.largest(1));
 }
 
 }  // namespace rocmforge

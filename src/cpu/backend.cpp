@@ -100,7 +100,10 @@ struct CpuBackend::Visitor {
   CpuBackend& self;
   const Batch& batch;
   const FindWeight& find;
-  std::vector<uint32_t> positions;  // by batch row
+  std::vector<uint32_t> positions;              // by batch row
+  const Step* next = nullptr;                   // after the one that is visited
+  std::vector<float> spaces[2] = {};            // vectors that make_row reads
+  std::function<void(size_t r)> make_row = {};  // of what the next step multiplies, if that is still to be made
 
   const cpu::Kernels& kernels() const { return self.kernels_; }
   SlotMemory& slot(SlotId id) const { return self.slots_[id.value]; }
@@ -114,6 +117,17 @@ struct CpuBackend::Visitor {
       for (uint32_t r = 0; r < n; r++) f(r);
     } else {
       self.workers_.run(n, [&](size_t r, size_t) { f(r); });
+    }
+  }
+
+  // The rows of a slot, which the next step may multiply: then each is made where it is prepared for that.
+  template <class F>
+  void make_rows(SlotId id, F&& f) {
+    const auto* product = next != nullptr ? std::get_if<Matmul>(next) : nullptr;
+    if (product != nullptr && product->in == id) {
+      make_row = std::forward<F>(f);
+    } else {
+      each_row(id, f);
     }
   }
 
@@ -150,7 +164,7 @@ struct CpuBackend::Visitor {
     const Weight table = find(step.table);
     CHECK(table.shape.row_elements == slot(step.out).width);
     const auto learned = step.positions ? std::optional(find(*step.positions)) : std::nullopt;
-    each_row(step.out, [&](size_t r) {
+    self.workers_.run(n_rows(step.out), [&](size_t r, size_t) {
       float* out = row(step.out, r);
       cpu::decode_row(out, table, static_cast<uint64_t>(batch.tokens[r].value));
       scale_row(out, slot(step.out).width, step.scale);
@@ -161,16 +175,15 @@ struct CpuBackend::Visitor {
     });
   }
 
-  void operator()(const Norm& step) const {
-    std::vector<float> weight_space, bias_space;
-    const auto weight = vector_of(step.weight, weight_space);
-    const auto bias = vector_of(step.bias, bias_space);
+  void operator()(const Norm& step) {
+    const auto weight = vector_of(step.weight, spaces[0]);
+    const auto bias = vector_of(step.bias, spaces[1]);
     const size_t width = slot(step.in).width;
     const size_t n = step.group != 0 ? step.group : width;
     CHECK(width % n == 0 && (weight.size() == n || weight.size() == width) && slot(step.out).width == width);
     CHECK(bias.empty() || bias.size() == weight.size());
     const size_t stride = weight.size() == n ? 0 : n;  // from one group's weights to the next one's
-    each_row(step.out, [&](size_t r) {
+    make_rows(step.out, [=, this](size_t r) {
       for (size_t g = 0; g < width / n; g++) {
         float* out = row(step.out, r) + g * n;
         const float* in = row(step.in, r) + g * n;
@@ -189,7 +202,7 @@ struct CpuBackend::Visitor {
     });
   }
 
-  void operator()(const Matmul& step) const {
+  void operator()(const Matmul& step) {
     struct Part {
       Weight weight;
       std::vector<float> bias_space;
@@ -211,7 +224,9 @@ struct CpuBackend::Visitor {
       const uint32_t n_now = std::min(tile, n - first);
       std::vector<const float*> in;
       for (uint32_t r = 0; r < n_now; r++) in.push_back(row(step.in, first + r));
-      self.multiplier_.prepare(in, width);
+      cpu::Multiplier::MakeRow make;
+      if (make_row) make = [&](size_t r) { make_row(first + r); };
+      self.multiplier_.prepare(in, width, std::move(make));
       std::vector<cpu::Product> products;
       for (size_t p = 0; p < parts.size(); p++) {
         parts[p].out.clear();
@@ -221,6 +236,7 @@ struct CpuBackend::Visitor {
       }
       self.multiplier_.multiply(products);
     }
+    make_row = {};
     for (const auto& part : step.parts) {
       if (step.scale == 1 && step.softcap == 0) break;
       each_row(part.out, [&](size_t r) {
@@ -255,7 +271,7 @@ struct CpuBackend::Visitor {
     self.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks, self.kv_, batch);
   }
 
-  void operator()(const Activate& step) const {
+  void operator()(const Activate& step) {
     const size_t n = slot(step.out).width;
     CHECK(slot(step.gate).width == n && slot(step.up).width == n);
     const auto kernel = [&] {
@@ -269,9 +285,9 @@ struct CpuBackend::Visitor {
       }
       RF_UNREACHABLE("an activation that is none");
     }();
-    const std::vector<float> ones(step.gated ? 0 : n, 1.0f);
-    each_row(step.out, [&](size_t r) {
-      kernel(row(step.out, r), row(step.gate, r), step.gated ? row(step.up, r) : ones.data(), n);
+    spaces[0].assign(step.gated ? 0 : n, 1.0f);
+    make_rows(step.out, [=, this](size_t r) {
+      kernel(row(step.out, r), row(step.gate, r), step.gated ? row(step.up, r) : spaces[0].data(), n);
     });
   }
 
@@ -340,7 +356,10 @@ Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, co
     for (uint32_t r = 0; r < sequence.n_rows; r++) visitor.positions.push_back(sequence.first_position + r);
   }
   CHECK(visitor.positions.size() == batch.n_rows());
-  for (const Step& step : steps) std::visit(visitor, step);
+  for (size_t i = 0; i < steps.size(); i++) {
+    visitor.next = i + 1 < steps.size() ? &steps[i + 1] : nullptr;
+    std::visit(visitor, steps[i]);
+  }
   return {};
 }
 

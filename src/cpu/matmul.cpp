@@ -64,30 +64,40 @@ uint32_t Multiplier::max_inputs(uint32_t width) const {
   return static_cast<uint32_t>(std::max<size_t>(1, blocks_.size() / n_blocks(width)));
 }
 
-void Multiplier::prepare(std::span<const float* const> in, uint32_t width) {
+void Multiplier::prepare(std::span<const float* const> in, uint32_t width, MakeRow make) {
   CHECK(in.size() <= max_inputs(width));
   width_ = width;
   in_.assign(in.begin(), in.end());
+  make_ = std::move(make);
   for (auto& places : prepared_) places.clear();
 }
 
 void Multiplier::prepare_for(const Weight& weight) {
-  if (weight.format == nullptr || !prepared(weight.format->input).empty()) return;
-  auto& places = prepared(weight.format->input);
-  CHECK(width_ % kQuantElements == 0);
+  const InputForm form = weight.format != nullptr ? weight.format->input : InputForm::floats;
+  auto& places = prepared(form);
+  if (!places.empty()) return;
+  const auto each_row = [&](auto&& convert) {
+    workers_.run(in_.size(), [&](size_t r, size_t) {
+      if (make_) make_(r);
+      convert(r);
+    });
+    make_ = {};
+  };
   const size_t n = n_blocks(width_);
-  switch (weight.format->input) {
+  CHECK(weight.format == nullptr || width_ % kQuantElements == 0);
+  switch (form) {
     case InputForm::floats:
       places.assign(in_.begin(), in_.end());
+      if (make_) each_row([](size_t) {});
       break;
     case InputForm::bf16:
       halves_.resize(blocks_.size() * kQuantElements);
       for (size_t r = 0; r < in_.size(); r++) places.push_back(halves_.data() + r * width_);
-      workers_.run(in_.size(), [&](size_t r, size_t) { kernels_.to_bf16(&halves_[r * width_], in_[r], width_); });
+      each_row([&](size_t r) { kernels_.to_bf16(&halves_[r * width_], in_[r], width_); });
       break;
     case InputForm::blocks:
       for (size_t r = 0; r < in_.size(); r++) places.push_back(blocks_.data() + r * n);
-      workers_.run(in_.size(), [&](size_t r, size_t) { kernels_.quantize(&blocks_[r * n], in_[r], n); });
+      each_row([&](size_t r) { kernels_.quantize(&blocks_[r * n], in_[r], n); });
       break;
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -40,9 +41,11 @@ class Multiplier {
   // Inputs of this width that can be prepared at once, at least one. REQUIRES: width <= max_width
   uint32_t max_inputs(uint32_t width) const;
 
-  // Takes the inputs of the products to come, row r at in[r].
+  // Takes the inputs of the products to come, row r at in[r]. `make`, if any, is called once for every row before it is
+  // used, on any thread.
   // REQUIRES: in.size() <= max_inputs(width); the floats stay until the products are done
-  void prepare(std::span<const float* const> in, uint32_t width);
+  using MakeRow = std::function<void(size_t r)>;
+  void prepare(std::span<const float* const> in, uint32_t width, MakeRow make = {});
 
   // All products, split over the workers.
   void multiply(std::span<const Product> products);
@@ -67,6 +70,7 @@ class Multiplier {
   std::vector<QuantBlock> blocks_;
   std::vector<uint16_t> halves_;  // none until they are needed
   std::vector<const float*> in_;
+  MakeRow make_;                                    // none: the inputs are there
   std::vector<const void*> prepared_[kInputForms];  // where each input is in a form; empty: not prepared
   std::vector<Scratch> scratch_;                    // by worker
   uint32_t max_width_ = 0;

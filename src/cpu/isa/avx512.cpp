@@ -206,7 +206,7 @@ void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const floa
   if (t < tokens.n) add.template operator()<1>(t);
 }
 
-// e^x as in scalar.cpp, with fused steps, for x <= 0; also zero below the smallest normal number
+// e^x as in scalar.cpp, with fused steps. REQUIRES: x <= 88, or a NaN
 [[gnu::always_inline]] inline __m512 exponential(__m512 x) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   const __mmask16 is_not_tiny = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ);
@@ -246,6 +246,18 @@ float add_scores(RunningSoftmax& softmax, float* scores, size_t n, float scale) 
   return keep;
 }
 
+// ---- Activations ----
+
+void silu_multiply(float* to, const float* gate, const float* up, size_t n) {
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 x = _mm512_maskz_loadu_ps(lanes, gate + i);
+    const __m512 power = exponential(_mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_sub_ps(_mm512_setzero_ps(), x)));
+    const __m512 gated = _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), power));
+    _mm512_mask_storeu_ps(to + i, lanes, _mm512_mul_ps(gated, _mm512_maskz_loadu_ps(lanes, up + i)));
+  }
+}
+
 Kernels make_kernels() {
   Kernels kernels = avx2_kernels();
   kernels.name = "avx512";
@@ -256,6 +268,7 @@ Kernels make_kernels() {
   kernels.weighted_sum_f32 = weighted_sum<F32>;
   kernels.weighted_sum_f16 = weighted_sum<F16>;
   kernels.add_scores = add_scores;
+  kernels.silu_multiply = silu_multiply;
   return kernels;
 }
 

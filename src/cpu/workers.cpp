@@ -1,5 +1,7 @@
 #include "cpu/workers.h"
 
+#include <algorithm>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -20,7 +22,7 @@ void pause() {
 
 }  // namespace
 
-Workers::Workers(size_t n_threads) {
+Workers::Workers(size_t n_threads) : shares_(std::max<size_t>(n_threads, 1)) {
   for (size_t i = 1; i < n_threads; i++) threads_.emplace_back([this, i] { work(i); });
 }
 
@@ -32,7 +34,12 @@ Workers::~Workers() {
 }
 
 void Workers::take_tasks(size_t worker) {
-  for (size_t i = next_task_++; i < n_tasks_; i = next_task_++) call_(task_, i, worker);
+  for (size_t k = 0; k < shares_.size(); k++) {
+    Share& share = shares_[(worker + k) % shares_.size()];
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      if (const size_t i = share.next++; i < share.end) call_(task_, i, worker);
+    }
+  }
 }
 
 void Workers::work(size_t worker) {
@@ -53,10 +60,12 @@ void Workers::run_tasks(size_t n_tasks, Call call, void* task) {
     for (size_t i = 0; i < n_tasks; i++) call(task, i, 0);
     return;
   }
-  n_tasks_ = n_tasks;
   call_ = call;
   task_ = task;
-  next_task_ = 0;
+  for (size_t w = 0; w < shares_.size(); w++) {
+    shares_[w].next = n_tasks * w / shares_.size();
+    shares_[w].end = n_tasks * (w + 1) / shares_.size();
+  }
   is_open_ = true;
   n_posted_++;
   n_posted_.notify_all();

@@ -42,17 +42,22 @@ class Workers {
   void take_tasks(size_t worker);
   void work(size_t worker);
 
+  // Each worker's part of the tasks, in a line of memory of its own: who is done with his helps the others.
+  struct alignas(64) Share {
+    std::atomic<size_t> next = 0;
+    size_t end = 0;
+  };
+
   // A worker first enters (n_inside), then looks whether a job is open; the caller closes the job, then waits until
   // nobody is inside. So whoever sees a job open may read it, and a worker that sleeps through a job delays nobody.
   std::atomic<uint32_t> n_posted_ = 0;  // jobs so far: what sleepers wait on
   std::atomic<bool> is_open_ = false;
   std::atomic<bool> stop_ = false;
   alignas(64) std::atomic<uint32_t> n_inside_ = 0;
-  alignas(64) std::atomic<size_t> next_task_ = 0;
   // The job: written while closed and nobody is inside.
-  size_t n_tasks_ = 0;
-  Call call_ = nullptr;
+  alignas(64) Call call_ = nullptr;
   void* task_ = nullptr;
+  std::vector<Share> shares_;
 
   std::vector<std::thread> threads_;
 };

@@ -168,8 +168,10 @@ void register_all() {
       }
       add(type + "/from_memory",
           [=](benchmark::State& state) { packed_matmul(state, kernels, format, 1, kFromMemory); });
-      add(type + "/from_memory/tokens:64",
-          [=](benchmark::State& state) { packed_matmul(state, kernels, format, 64, kFromMemory); });
+      for (const size_t n : {4, 8, 64}) {
+        add(type + "/from_memory/tokens:" + std::to_string(n),
+            [=](benchmark::State& state) { packed_matmul(state, kernels, format, n, kFromMemory); });
+      }
       add(type + "/pack", [=](benchmark::State& state) { pack(state, format); });
     }
     struct Plain {

@@ -30,7 +30,8 @@ struct Avx2 {
   static constexpr uint32_t kRows = 8;
   static constexpr int kTokens = 4;  // of a tile
   static constexpr int kFloatTokens = 6;
-  static constexpr bool kTakesSharedBlocks = false, kCodesStayUp = false;
+  static constexpr int kMostDots = 0;  // blocks are not taken together
+  static constexpr bool kCodesStayUp = false;
 
 #define RF_OP [[gnu::always_inline]] static inline
   RF_OP Int load(const char* at) { return load_bytes(at); }

@@ -20,7 +20,7 @@ struct Avx512 {
   static constexpr uint32_t kRows = 16;
   static constexpr int kTokens = 8;  // of a tile
   static constexpr int kFloatTokens = 8;
-  static constexpr bool kTakesSharedBlocks = true;
+  static constexpr int kMostDots = 16;  // integer sums that stay in registers
 
 #define RF_OP [[gnu::always_inline]] static inline
   typedef uint32_t Unsigned __attribute__((vector_size(64)));

@@ -12,9 +12,9 @@
 //
 // A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they
 // join a sum. The s are constants, so that shifts and addresses are, too. Where kShared blocks have their codes in the
-// same words, code<s>(v) gives one word of them, and a single token takes those blocks together.
+// same words, code<s>(v) gives one word of them, and few tokens take those blocks together.
 //
-// A single token waits for memory, which is fastest when every line is touched once and in order, at an even pace: what
+// Few tokens wait for memory, which is fastest when every line is touched once and in order, at an even pace: what
 // stands first in a group is loaded by the constructor, and no load moves before that.
 
 #include <utility>

@@ -16,16 +16,19 @@ struct Tile {
   size_t n_groups;
   size_t t;
   size_t out_row;  // where the unit's first product goes
-  // From here to the unit that comes next, whose bytes are fetched meanwhile; 0: nothing is.
-  size_t ahead;
+  size_t ahead;    // what lies so many bytes further is fetched meanwhile; 0: nothing is
 
   // REQUIRES: at points into the unit
   [[gnu::always_inline]] void fetch_ahead(const char* at) const { _mm_prefetch(at + ahead, _MM_HINT_T1); }
 };
 constexpr size_t kLine = 64;
+// A tile of so many tokens computes long enough between two loads that the hardware no longer fetches ahead by itself;
+// one of fewer tokens is slower for being told.
+constexpr int kFetchingTokens = 4;
+constexpr size_t kAhead = 8 << 10;
 
-// Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. With many tokens a unit comes from memory
-// for its first tile and from the cache for the others: so the last one of whole size fetches the next unit.
+// Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. A unit comes from memory for its first
+// tile and from the cache for the others, the last of which fetches the next unit.
 template <class V, int kTokens, class Multiply>
 [[gnu::always_inline]] inline void for_tiles(const PackedUnits& units, const Tokens<void>& tokens, size_t group_bytes,
                                              Multiply&& multiply) {
@@ -34,10 +37,12 @@ template <class V, int kTokens, class Multiply>
     const char* unit = static_cast<const char*>(units.data) + u * unit_bytes;
     Tile tile = {unit, units.n_groups, 0, tokens.first_row + u * V::kRows, 0};
     const auto left = [&] { return tokens.n - tile.t; };
+    const bool is_last = u + 1 == units.n_units;
     for (; left() >= kTokens; tile.t += kTokens) {
-      tile.ahead = tile.t > 0 && left() < 2 * kTokens ? unit_bytes : 0;
+      tile.ahead = tile.t == 0 ? kAhead : left() < 2 * kTokens && !is_last ? unit_bytes : 0;
       multiply.template operator()<kTokens>(tile);
     }
+    tile.ahead = tile.t == 0 ? kAhead : 0;
     if (kTokens > 4 && left() >= 4) multiply.template operator()<4>(tile), tile.t += 4;
     if (left() >= 2) multiply.template operator()<2>(tile), tile.t += 2;
     if (left() >= 1) multiply.template operator()<1>(tile);
@@ -53,27 +58,34 @@ template <int s, class V, class Format>
   }
 }
 
-// The blocks that share words with block i_block, for one token.
-template <int i_block, class V, class Format>
-[[gnu::always_inline]] inline void add_shared_blocks(typename V::Float& sum, const Format& group,
-                                                     const QuantBlock* in) {
-  typename V::Int dots[Format::kShared][2];
-  const auto each = [&](auto&& body) __attribute__((always_inline)) {
+// The blocks that share words, from the first-th on: word after word is unpacked for all of them and all tokens.
+template <int first, class V, int n, class Format>
+[[gnu::always_inline]] inline void add_blocks_together(typename V::Float (&sums)[n], const Format& group,
+                                                       const QuantBlock* const (&in)[n], size_t block_0) {
+  typename V::Int dots[Format::kShared][n][2];
+  // Calls body.operator()<b, s>() for block s, the b-th of them.
+  const auto each_block = [](auto&& body) __attribute__((always_inline)) {
     unrolled<Format::kShared>(
-        [&]<int i>() __attribute__((always_inline)) { body.template operator()<i, Format::block(i_block + i)>(); });
+        [&]<int b>() __attribute__((always_inline)) { body.template operator()<b, Format::block(first + b)>(); });
   };
-  each([&]<int i, int s>()
-           __attribute__((always_inline)) { decltype(group.template terms<s>())::start(dots[i], in[s]); });
+  each_block([&]<int b, int s>() __attribute__((always_inline)) {
+    using Terms = decltype(group.template terms<s>());
+    for (int i = 0; i < n; i++) Terms::start(dots[b][i], in[i][block_0 + s]);
+  });
   unrolled<8>([&]<int v>() __attribute__((always_inline)) {
-    each([&]<int i, int s>() __attribute__((always_inline)) {
-      dots[i][v / 4] = V::dot(dots[i][v / 4], group.template code<s>(v), in[s].q + 4 * v);
+    each_block([&]<int b, int s>() __attribute__((always_inline)) {
+      const auto code = group.template code<s>(v);
+      for (int i = 0; i < n; i++) {
+        dots[b][i][v / 4] = V::dot(dots[b][i][v / 4], code, in[i][block_0 + s].q + 4 * v);
+      }
     });
   });
-  each([&]<int i, int s>()
-           __attribute__((always_inline)) { sum = group.template terms<s>().finish(sum, dots[i], in[s]); });
+  each_block([&]<int b, int s>() __attribute__((always_inline)) {
+    const auto terms = group.template terms<s>();
+    for (int i = 0; i < n; i++) sums[i] = terms.finish(sums[i], dots[b][i], in[i][block_0 + s]);
+  });
 }
 
-// The codes are unpacked once for all tokens of a tile.
 template <class Format, class V, int n>
 [[gnu::always_inline]] inline void multiply_unit(const Tile& tile, const Tokens<void>& tokens) {
   const QuantBlock* in[n];
@@ -82,26 +94,24 @@ template <class Format, class V, int n>
     in[i] = static_cast<const QuantBlock*>(tokens.in[tile.t + i]);
     sums[i] = V::zero();
   }
+  constexpr bool kTogether = Format::kShared > 1 && 2 * n * Format::kShared <= V::kMostDots;
+  constexpr int n_steps = kTogether ? Format::kBlocks / Format::kShared : Format::kBlocks;
   for (size_t g = 0; g < tile.n_groups; g++) {
     const Format group{{tile.unit + g * Format::kGroupBytes}};
-    constexpr bool kTakesShared = n == 1 && V::kTakesSharedBlocks && Format::kShared > 1;
-    if constexpr (kTakesShared) V::keep_order();
-    unrolled<Format::kBlocks>([&]<int i_block>() __attribute__((always_inline)) {
-      constexpr int s = Format::block(i_block);
-      if constexpr (kTakesShared) {
-        if constexpr (i_block % Format::kShared == 0) {
-          add_shared_blocks<i_block, V>(sums[0], group, in[0] + g * Format::kBlocks);
-        }
-        return;
+    if constexpr (n >= kFetchingTokens) {
+      for (size_t b = 0; b < Format::kGroupBytes; b += kLine) tile.fetch_ahead(group.at + b);
+    }
+    if constexpr (kTogether) V::keep_order();
+    unrolled<n_steps>([&]<int step>() __attribute__((always_inline)) {
+      if constexpr (kTogether) {
+        add_blocks_together<step * Format::kShared, V>(sums, group, in, g * Format::kBlocks);
+      } else {
+        constexpr int s = Format::block(step);
+        Codes<V> codes;
+        codes_of<s, V>(codes, group);
+        const auto terms = group.template terms<s>();
+        for (int i = 0; i < n; i++) sums[i] = V::add_to(sums[i], terms, codes, in[i][g * Format::kBlocks + s]);
       }
-      if constexpr (n == V::kTokens) {
-        constexpr size_t kPart = (Format::kGroupBytes + Format::kBlocks - 1) / Format::kBlocks;
-        for (size_t b = 0; b < kPart; b += kLine) tile.fetch_ahead(group.at + i_block * kPart + b);
-      }
-      Codes<V> codes;
-      codes_of<s, V>(codes, group);
-      const auto terms = group.template terms<s>();
-      for (int i = 0; i < n; i++) sums[i] = V::add_to(sums[i], terms, codes, in[i][g * Format::kBlocks + s]);
     });
   }
   for (int i = 0; i < n; i++) V::store(tokens.out[tile.t + i] + tile.out_row, sums[i]);

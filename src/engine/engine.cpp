@@ -94,7 +94,8 @@ struct Engine::State {
   uint64_t last_id = 0;
   size_t n_open = 0;             // accepted and, as of the last step, not ended
   uint64_t n_queued_tokens = 0;  // prompts of arrivals and of those that waited after the last step
-  EngineStats stats;             // as of the last step; loading is left out
+  std::optional<Error> death;    // as of the last step, like stats
+  EngineStats stats;             // loading is left out
 
   EngineCore core;
   std::once_flag joined;
@@ -178,9 +179,9 @@ Result<RequestId> Engine::State::accept(uint64_t n_tokens, Make&& make) {
     stats.n_refused++;
     return Error{code, "engine: " + std::move(fact)};
   };
-  if (stats.is_dead) {
+  if (death) {
     stats.n_refused++;
-    return EngineCore::dead_error();
+    return *death;
   }
   if (stats.is_draining) return refuse(ErrorCode::draining, "no more requests: about to stop");
   const size_t n_queued = arrivals.size() + stats.n_waiting;
@@ -222,7 +223,7 @@ bool Engine::State::work_once() {
   }
   for (auto& request : arrived) {
     if (core.is_dead()) {
-      request->finish(options.clock(), FinishReason::error, EngineCore::dead_error());
+      request->finish(options.clock(), FinishReason::error, core.death());
     } else {
       core.accept(std::move(request));
     }
@@ -247,6 +248,7 @@ void Engine::State::publish() {
   stats.n_waiting = now.scheduler.n_waiting;
   stats.n_pages_used = now.scheduler.n_pages_used;
   stats.n_pages_cached = now.scheduler.n_pages_cached;
+  death = core.death();
   stats.is_dead = core.is_dead();
   stats.n_finished = now.n_finished;
   stats.n_cancelled = now.n_cancelled;
@@ -293,6 +295,11 @@ EngineStats Engine::stats() const {
   stats.n_waiting += static_cast<uint32_t>(state_->arrivals.size());
   stats.loading = loading;
   return stats;
+}
+
+std::optional<Error> Engine::death() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->death;
 }
 
 void Engine::begin_drain() {

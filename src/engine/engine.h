@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -69,6 +70,8 @@ class Engine {
   uint32_t n_kv_tokens() const;    // of all together
   MemoryBill memory_bill() const;  // what it takes once the first step has run
   EngineStats stats() const;
+  // Why every request is refused from now on: the device has failed for good.
+  std::optional<Error> death() const;
 
   // From now on requests are refused (draining); those accepted go on.
   void begin_drain();

@@ -23,7 +23,7 @@ EngineCore::EngineCore(const ExecutionPlan& plan, const SchedulerOptions& option
 }
 
 void EngineCore::accept(std::unique_ptr<LiveRequest> request) {
-  CHECK(!is_dead_);
+  CHECK(!is_dead());
   if (request->wants_nothing()) {
     totals_.n_finished++;
     return request->finish(clock_(), FinishReason::length, {});
@@ -169,12 +169,8 @@ void EngineCore::recover() {
   const auto reserved = reserve();
   const bool is_lost = !reserved.ok() && reserved.error().code == ErrorCode::device_failed;
   if (!is_lost && ++n_device_failures_ < kMaxDeviceFailures) return;
-  is_dead_ = true;
-  end_all(dead_error());
-}
-
-Error EngineCore::dead_error() {
-  return {ErrorCode::device_failed, "engine: the device has failed for good"};
+  death_ = Error(*failure_).in("engine: the device has failed for good");
+  end_all(*death_);
 }
 
 CoreStats EngineCore::stats() const {

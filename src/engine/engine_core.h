@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -41,8 +42,9 @@ class EngineCore {
   // Schedules, runs, samples, commits. A failure ends the requests that took part in the step, and when the device
   // cannot be used again all of them: then is_dead().
   void step();
-  bool is_dead() const { return is_dead_; }
-  static Error dead_error();
+  bool is_dead() const { return death_.has_value(); }
+  // Why it is dead, for requests that come too late.
+  const std::optional<Error>& death() const { return death_; }
 
   CoreStats stats() const;
 
@@ -73,7 +75,7 @@ class EngineCore {
   std::optional<Error> failure_;       // of the whole step
   uint32_t n_device_failures_ = 0;     // steps in a row
   std::optional<double> row_seconds_;  // what a row of a prompt takes
-  bool is_dead_ = false;
+  std::optional<Error> death_;
 };
 
 }  // namespace rocmforge

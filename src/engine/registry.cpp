@@ -85,6 +85,8 @@ struct ModelRegistry::State {
   }
   void begin_load(Entry& entry);  // REQUIRED of this and what follows: the lock is held
   void retire(Entry& entry);
+  void note_failure(Entry& entry, const Error& error);
+  void retire_dead(Entry& entry);
   Entry* longest_idle() const;
   uint64_t used_bytes() const;
   Result<void> make_room(std::unique_lock<std::mutex>& lock, Entry& entry, uint64_t n_bytes);
@@ -130,10 +132,7 @@ void ModelRegistry::State::load(Entry& entry) {
       if (entry.unload_after_load || is_draining) retire(entry);
     } else {
       entry.n_bytes = 0;
-      entry.state = ModelState::failed;
-      entry.error = opened.error();
-      const Duration pause = options.retry_pause * (1 << std::min(entry.n_failures++, 16u));
-      entry.retry_at = now + std::min(kLongestPause, pause);
+      note_failure(entry, opened.error());
     }
     finished.push_back(std::move(entry.loader));
     changed.notify_all();
@@ -210,6 +209,23 @@ void ModelRegistry::State::retire(Entry& entry) {
   retired.push_back({std::move(entry.model), std::exchange(entry.n_bytes, 0)});
   entry.state = ModelState::unloaded;
   changed.notify_all();
+}
+
+void ModelRegistry::State::note_failure(Entry& entry, const Error& error) {
+  entry.state = ModelState::failed;
+  entry.error = error;
+  const Duration pause = options.retry_pause * (1 << std::min(entry.n_failures++, 16u));
+  entry.retry_at = options.clock() + std::min(kLongestPause, pause);
+}
+
+// An engine whose device has failed for good refuses everything: what it holds is given back, and a later load may find
+// the device well again, or another one.
+void ModelRegistry::State::retire_dead(Entry& entry) {
+  if (entry.state != ModelState::ready) return;
+  const auto death = entry.model->engine().death();
+  if (!death) return;
+  retire(entry);
+  note_failure(entry, *death);
 }
 
 ModelRegistry::State::Entry* ModelRegistry::State::longest_idle() const {
@@ -326,6 +342,7 @@ std::vector<ModelEntry> ModelRegistry::list() const {
   {
     const std::lock_guard lock(state_->mutex);
     for (const auto& entry : state_->entries) {
+      state_->retire_dead(*entry);
       list.push_back({.name = entry->source.name,
                       .path = entry->source.path,
                       .file_bytes = entry->source.file_bytes,
@@ -361,6 +378,7 @@ void ModelRegistry::acquire(std::string_view name, Ready ready) {
     State::Entry* entry = state_->find(name);
     if (entry == nullptr) return Result<ModelHandle>(not_found(name));
     if (state_->is_draining) return Result<ModelHandle>(draining());
+    state_->retire_dead(*entry);
     if (entry->state == ModelState::ready) {
       entry->last_use = state_->options.clock();
       return Result<ModelHandle>(ModelHandle(entry->model));
@@ -378,7 +396,9 @@ void ModelRegistry::acquire(std::string_view name, Ready ready) {
 std::optional<ModelHandle> ModelRegistry::try_acquire(std::string_view name) {
   const std::lock_guard lock(state_->mutex);
   State::Entry* entry = state_->find(name);
-  if (entry == nullptr || entry->state != ModelState::ready || state_->is_draining) return std::nullopt;
+  if (entry == nullptr || state_->is_draining) return std::nullopt;
+  state_->retire_dead(*entry);
+  if (entry->state != ModelState::ready) return std::nullopt;
   entry->last_use = state_->options.clock();
   return ModelHandle(entry->model);
 }
@@ -388,6 +408,7 @@ Result<void> ModelRegistry::load(std::string_view name) {
   State::Entry* entry = state_->find(name);
   if (entry == nullptr) return not_found(name);
   if (state_->is_draining) return draining();
+  state_->retire_dead(*entry);
   switch (entry->state) {
     case ModelState::ready:
     case ModelState::loading:

@@ -2,9 +2,10 @@
 // Models by name, loaded when somebody asks and unloaded when nobody does.
 //
 //   unloaded --acquire, load--> loading --> ready --ttl, memory, unload--> unloaded
-//                                  |
-//                                  +--> failed (the next acquire tries again, at the earliest after a pause that
-//                                  doubles)
+//                                  |          |
+//                                  +--> failed <--+ its device has failed for good
+//
+// One that failed is tried again by the next acquire, at the earliest after a pause that doubles with each failed load.
 //
 // Single flight: any number of acquires of one name cause one load. Loads of different models run side by side and
 // never hold up a model that is ready. To be loaded means opened, planned and checked; the weights stream in with the
@@ -57,7 +58,7 @@ struct ModelEntry {
   int64_t modified_seconds = 0;  // since 1970
   ModelState state = ModelState::unloaded;
   bool is_pinned = false;
-  std::optional<Error> error = {};         // of the last load, when failed
+  std::optional<Error> error = {};         // of the last load, or of the device, when failed
   std::optional<ModelFacts> facts = {};    // once it was loaded or listed
   std::optional<EngineStats> engine = {};  // when ready; its `loading` tells how far the weights are
   double load_seconds = 0;                 // of the last load
@@ -95,7 +96,7 @@ class ModelRegistry {
   const std::string& default_name() const;
 
   // Calls `ready` exactly once, here or on another thread: with the model, or model_not_found, draining, out_of_memory
-  // or what made the load fail.
+  // or what made the load or the device fail.
   using Ready = std::function<void(Result<ModelHandle>)>;
   void acquire(std::string_view name, Ready ready);
   // The model if it is ready now.

@@ -1,5 +1,9 @@
 #include "engine/step_outputs.h"
 
+#include <fmt/core.h>
+
+#include <cmath>
+
 #include "base/check.h"
 
 namespace rocmforge {
@@ -16,12 +20,27 @@ Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
   CHECK(row < n_sampled_);
   if (candidates_.empty()) {
     candidates_.resize(n_sampled_);
-    if (auto read = plan_->backend().read_candidates(candidates_, plan_->logits()); !read.ok()) {
+    if (auto read = read_candidates(); !read.ok()) {
       candidates_.clear();
       return std::move(read).error();
     }
   }
   return &candidates_[row];
+}
+
+// What a device wrote that is about to fail must not be taken for tokens.
+Result<void> StepOutputs::read_candidates() {
+  TRY(plan_->backend().read_candidates(candidates_, plan_->logits()));
+  for (const RowCandidates& row : candidates_) {
+    if (std::isnan(row.log_sum_exp)) continue;  // nobody takes one of these
+    for (const Candidate& candidate : row.top) {
+      if (candidate.id >= n_vocab()) {
+        return Error{ErrorCode::device_failed,
+                     fmt::format("engine: the device gave token {} of {}", candidate.id, n_vocab())};
+      }
+    }
+  }
+  return {};
 }
 
 Result<std::span<const float>> StepOutputs::logits(uint32_t row) {

@@ -33,6 +33,7 @@ class StepOutputs {
   Result<std::span<const float>> hidden(uint32_t row);
 
  private:
+  Result<void> read_candidates();
   Result<std::span<const float>> read_row(std::vector<float>& rows, SlotId slot, uint32_t row);
 
   const ExecutionPlan* plan_;

@@ -112,10 +112,9 @@ void Memory::reset() {
 }
 
 Result<Event> Event::make(const Device& device) {
-  Event out;
-  TRY(device.check(device.api().make_event(device.handle(), &out.handle_), "making an event"));
-  out.device_ = &device;
-  return out;
+  GpuEvent* handle = nullptr;  // a driver may write there and fail
+  TRY(device.check(device.api().make_event(device.handle(), &handle), "making an event"));
+  return Event(device, handle);
 }
 
 Event::~Event() {
@@ -144,10 +143,9 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 }
 
 Result<Stream> Stream::make(const Device& device) {
-  Stream out;
-  TRY(device.check(device.api().make_stream(device.handle(), &out.handle_), "making a stream"));
-  out.device_ = &device;
-  return out;
+  GpuStream* handle = nullptr;  // a driver may write there and fail
+  TRY(device.check(device.api().make_stream(device.handle(), &handle), "making a stream"));
+  return Stream(device, handle);
 }
 
 Stream::~Stream() {

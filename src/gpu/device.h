@@ -88,6 +88,8 @@ class Event {
   GpuEvent* handle() const { return handle_; }
 
  private:
+  Event(const Device& device, GpuEvent* handle) : device_(&device), handle_(handle) {}
+
   const Device* device_ = nullptr;
   GpuEvent* handle_ = nullptr;
 };
@@ -136,6 +138,7 @@ class Stream {
   Result<void> launch(const Graph& graph) const;
 
  private:
+  Stream(const Device& device, GpuStream* handle) : device_(&device), handle_(handle) {}
   Result<void> launch_bytes(GpuKernel* kernel, LaunchShape shape, const void* args, size_t n_bytes) const;
 
   const Device* device_ = nullptr;

@@ -61,11 +61,27 @@ GpuStatus failure(GpuStatus status, std::string text) {
   return status;
 }
 
-// Counts a call that may fail, and says whether it is the one that was told to.
+bool is_lost() {
+  const uint64_t from = controls().lost_from;
+  if (from == 0 || controls().n_calls < from) return false;
+  last_failure = "the device is lost";
+  return true;
+}
+
+// Counts a call that may fail, and says whether it is one that was told to.
 bool told_to_fail() {
   const uint64_t number = ++controls().n_calls;
+  if (is_lost()) return true;
   if (number != controls().fail_at) return false;
   last_failure = "told to fail";
+  return true;
+}
+
+// What a call that fails leaves in its output is nobody's to use.
+template <class Handle>
+bool told_to_fail(Handle** out) {
+  if (!told_to_fail()) return false;
+  *out = reinterpret_cast<Handle*>(uintptr_t{0xDEAD} << 48);
   return true;
 }
 
@@ -77,6 +93,18 @@ void do_until(GpuStream& stream, uint64_t until) {
     if (work.run) work.run();
     stream.n_done++;
   }
+}
+
+// Before memory or a stream goes: what was put on streams is done, or never will be.
+void settle(GpuDevice& device) {
+  const bool lost = is_lost();
+  for (GpuStream& stream : device.streams) {
+    if (lost) {
+      stream.queue.clear();
+      stream.n_done = stream.n_put;
+    }
+  }
+  for (GpuStream& stream : device.streams) do_until(stream, stream.n_put);
 }
 
 GpuStatus put(GpuDevice* device, GpuStream* stream, EmuWork work) {
@@ -103,6 +131,7 @@ GpuStatus count(uint32_t* n_devices) {
 }
 
 GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
+  if (is_lost()) return GpuStatus::failed;
   if (index >= kNumDevices) return failure(GpuStatus::unavailable, "no such device");
   static constexpr const char* kNames[] = {"", "mma", "gfx11", "gfx12", "mfma", "none"};
   std::snprintf(out->name, sizeof out->name, "emulation, wave %u, %s", kDevices[index].wave,
@@ -112,7 +141,7 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
 }
 
 GpuStatus open(uint32_t index, GpuDevice** out) {
-  if (told_to_fail()) return GpuStatus::failed;
+  if (told_to_fail(out)) return GpuStatus::failed;
   if (index >= kNumDevices) return failure(GpuStatus::unavailable, "no such device");
   *out = new GpuDevice{};
   (*out)->variant = kDevices[index];
@@ -125,6 +154,7 @@ void close(GpuDevice* device) {
 }
 
 GpuStatus memory(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  if (is_lost()) return GpuStatus::failed;
   const std::lock_guard lock(device->mutex);
   *total_bytes = controls().memory_bytes;
   *free_bytes = *total_bytes - std::min(*total_bytes, device->used_bytes);
@@ -132,7 +162,7 @@ GpuStatus memory(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes)
 }
 
 GpuStatus allocate_as(GpuDevice* device, size_t n_bytes, void** out, bool on_device) {
-  if (told_to_fail()) return GpuStatus::out_of_memory;
+  if (told_to_fail(out)) return is_lost() ? GpuStatus::failed : GpuStatus::out_of_memory;
   const std::lock_guard lock(device->mutex);
   if (on_device && device->used_bytes + n_bytes > controls().memory_bytes) {
     return failure(GpuStatus::out_of_memory, "out of memory");
@@ -158,17 +188,17 @@ GpuStatus allocate_host(GpuDevice* device, size_t n_bytes, void** out) {
 
 GpuStatus release(GpuDevice* device, void* address) {
   const std::lock_guard lock(device->mutex);
-  for (GpuStream& stream : device->streams) do_until(stream, stream.n_put);
+  settle(*device);
   const auto at = device->memory.find(address);
   CHECK(at != device->memory.end());
   device->used_bytes -= at->second.second;
   controls().held_bytes -= at->second.first.end() - at->second.first.begin();
   device->memory.erase(at);
-  return GpuStatus::ok;
+  return is_lost() ? GpuStatus::failed : GpuStatus::ok;
 }
 
 GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
-  if (told_to_fail()) return GpuStatus::failed;
+  if (told_to_fail(out)) return GpuStatus::failed;
   const std::lock_guard lock(device->mutex);
   *out = &device->streams.emplace_back();
   (*out)->number = ++device->n_streams;
@@ -178,7 +208,7 @@ GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
 void drop_stream(GpuDevice* device, GpuStream* stream) {
   const std::lock_guard lock(device->mutex);
   // Others may wait for what this one was to do.
-  for (GpuStream& s : device->streams) do_until(s, s.n_put);
+  settle(*device);
   device->streams.remove_if([&](const GpuStream& s) { return &s == stream; });
 }
 
@@ -190,7 +220,7 @@ GpuStatus finish_stream(GpuDevice* device, GpuStream* stream) {
 }
 
 GpuStatus make_event(GpuDevice*, GpuEvent** out) {
-  if (told_to_fail()) return GpuStatus::failed;
+  if (told_to_fail(out)) return GpuStatus::failed;
   *out = new GpuEvent{};
   return GpuStatus::ok;
 }
@@ -223,7 +253,7 @@ GpuStatus wait(GpuDevice* device, GpuStream* stream, GpuEvent* event) {
     awaited = stream_of(*device, *event);
     at = event->at;
   }
-  if (awaited == nullptr || awaited == stream) return GpuStatus::ok;
+  if (awaited == nullptr || awaited == stream) return is_lost() ? GpuStatus::failed : GpuStatus::ok;
   return put(device, stream, {nullptr, awaited, at});
 }
 
@@ -243,6 +273,7 @@ GpuStatus fill(GpuDevice* device, void* to, uint8_t byte, size_t n_bytes, GpuStr
 }
 
 GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel** out) {
+  if (told_to_fail(out)) return GpuStatus::failed;
   const KernelEntry* entry = find_kernel(file, name, device->variant);
   if (entry == nullptr) return failure(GpuStatus::not_found, std::string("no kernel ") + file + "/" + name);
   *out = reinterpret_cast<GpuKernel*>(const_cast<KernelEntry*>(entry));
@@ -278,7 +309,7 @@ GpuStatus begin_capture(GpuDevice* device, GpuStream* stream) {
 }
 
 GpuStatus end_capture(GpuDevice* device, GpuStream* stream, GpuGraph** out) {
-  const bool fails = told_to_fail();
+  const bool fails = told_to_fail(out);
   const std::lock_guard lock(device->mutex);
   stream->capturing = false;
   if (fails) return GpuStatus::failed;

@@ -31,8 +31,11 @@ struct Controls {
   std::atomic<bool> immediate{false};              // work is done when it is put on a stream
   std::atomic<uint64_t> memory_bytes{8ull << 30};  // of each device
   std::atomic<uint64_t> fail_at{0};                // the call with this number fails; 0: none
-  std::atomic<uint64_t> n_calls{0};                // that may fail, so far
-  std::atomic<uint64_t> n_allocations{0};          // of device and pinned memory, so far
+  // From the call with this number on all fail, those that give something back included, as after an illegal access; 0:
+  // never. Nothing that was under way is done any more.
+  std::atomic<uint64_t> lost_from{0};
+  std::atomic<uint64_t> n_calls{0};        // that may fail, so far
+  std::atomic<uint64_t> n_allocations{0};  // of device and pinned memory, so far
   std::atomic<uint64_t> n_launches{0};
   std::atomic<uint64_t> n_graph_launches{0};
   std::atomic<bool> refuse_capture{false};

@@ -103,6 +103,11 @@ ApiError ApiError::from(const Error& error) {
       return {.status = 400, .message = error.message, .code = std::string(error_name(error.code))};
     case ErrorCode::model_not_finite:
       return {.status = 500, .message = "The model computed numbers that are not finite.", .code = "model_not_finite"};
+    case ErrorCode::device_failed:
+    case ErrorCode::device_unavailable:  // it is opened again with a later request
+      log(LogLevel::error, "server: {}", error.message);
+      return unavailable("The device that computes has failed; the server's log says why.",
+                         std::string(error_name(error.code)), 1);
     default:
       log(LogLevel::error, "server: {}", error.message);
       return {.status = 500,

@@ -78,7 +78,7 @@ TEST_F(ChatTest, B04_AnErrorInAStreamIsItsLastEvent) {
   ASSERT_EQ(events.size(), 4u);
   const JsonValue error = *parse_json(events[2]);
   EXPECT_EQ(text(at(error, "error", "code")), "device_failed");
-  EXPECT_EQ(text(at(error, "error", "type")), "server_error");
+  EXPECT_EQ(text(at(error, "error", "type")), "unavailable_error");
   EXPECT_EQ(answer.body.find("/secret"), std::string::npos);
   EXPECT_EQ(events[3], "[DONE]");
   EXPECT_TRUE(answer.is_finished);
@@ -122,8 +122,11 @@ TEST_F(ChatTest, B08_StatusFollowsTheCause) {
   const Answer wrong_method = ask("GET", kChat);
   EXPECT_EQ(wrong_method.status, 405);
   EXPECT_EQ(*wrong_method.header("Allow"), "POST, OPTIONS");
-  for (const auto& [code, status] : std::initializer_list<std::pair<ErrorCode, int>>{
-           {ErrorCode::queue_full, 429}, {ErrorCode::draining, 503}, {ErrorCode::device_failed, 500}}) {
+  for (const auto& [code, status] :
+       std::initializer_list<std::pair<ErrorCode, int>>{{ErrorCode::queue_full, 429},
+                                                        {ErrorCode::draining, 503},
+                                                        {ErrorCode::device_failed, 503},
+                                                        {ErrorCode::model_not_finite, 500}}) {
     refuse_with_ = code;
     const Answer answer = post(kChat, chat());
     EXPECT_EQ(answer.status, status);

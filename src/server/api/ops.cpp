@@ -14,6 +14,13 @@ bool is_stuck(const Call& call, const EngineStats& stats) {
          call.shared->options.clock() - stats.last_progress > call.shared->options.stuck_after;
 }
 
+// An engine that has died, or that could not be made again after that.
+bool has_lost_device(const ModelEntry& entry) {
+  return (entry.engine && entry.engine->is_dead) ||
+         (entry.error &&
+          (entry.error->code == ErrorCode::device_failed || entry.error->code == ErrorCode::device_unavailable));
+}
+
 void write_state(JsonWriter& w, const ModelEntry& entry) {
   w.begin_object().key("name").value(entry.name).key("state").value(state_name(entry.state));
   if (entry.engine) {
@@ -32,7 +39,7 @@ void write_state(JsonWriter& w, const ModelEntry& entry) {
 
 void health(const Call& call) {
   const auto models = call.shared->models.list();
-  const bool is_dead = std::ranges::any_of(models, [](const auto& m) { return m.engine && m.engine->is_dead; });
+  const bool is_dead = std::ranges::any_of(models, has_lost_device);
   const bool is_slow =
       std::ranges::any_of(models, [&](const auto& m) { return m.engine && is_stuck(call, *m.engine); });
   const bool is_loading = std::ranges::any_of(models, [](const auto& m) { return m.state == ModelState::loading; });

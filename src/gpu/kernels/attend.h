@@ -76,10 +76,10 @@ inline Grid attend_grid(uint32_t n_rows, const AttendArgs& args, uint32_t heads_
   return {n_rows, attend_head_blocks(args, heads_of_block), args.n_blocks};
 }
 
-// Blocks for the chunks of a row, so that a launch has enough of them and, where rows turn out to be short, not many in
-// vain.
+// Blocks for the chunks of a row: together as many as an H200 runs at a time. More would begin and join more often, and
+// come in vain where rows turn out to be short.
 inline uint32_t attend_blocks_of_row(uint32_t n_rows, uint32_t head_blocks, uint32_t longest, uint32_t window) {
-  constexpr uint32_t kEnough = 1024;
+  constexpr uint32_t kEnough = 264;
   const uint32_t seen = window != 0 && window < longest ? window : longest;
   const uint32_t n_chunks = (seen + kChunkStep - 1 + kMinChunkPositions - 1) / kMinChunkPositions;
   const uint32_t n = kEnough / (n_rows * head_blocks);

@@ -12,14 +12,17 @@ namespace {
 
 using namespace rocmforge::gpu;
 
+// The emulation's first device has NVIDIA's fragments, and kernels that the HIP module has not.
+constexpr int kFirst = 1, kNumDevices = emu::kNumDevices - kFirst;
+
 thread_local int current_device = 0;
 
 GpuDevice* device() {
   static std::mutex mutex;
-  static GpuDevice* devices[emu::kNumDevices] = {};
+  static GpuDevice* devices[kNumDevices] = {};
   const std::lock_guard lock(mutex);
   GpuDevice*& known = devices[current_device];
-  if (known == nullptr && emu::api().open(static_cast<uint32_t>(current_device), &known) != GpuStatus::ok)
+  if (known == nullptr && emu::api().open(static_cast<uint32_t>(kFirst + current_device), &known) != GpuStatus::ok)
     return nullptr;
   return known;
 }
@@ -57,24 +60,24 @@ RF_HIP int hipInit(unsigned) {
   return 0;
 }
 RF_HIP int hipGetDeviceCount(int* n) {
-  *n = static_cast<int>(emu::kNumDevices);
+  *n = kNumDevices;
   return 0;
 }
 RF_HIP int hipSetDevice(int index) {
-  if (index < 0 || index >= static_cast<int>(emu::kNumDevices)) return 101;
+  if (index < 0 || index >= kNumDevices) return 101;
   current_device = index;
   return 0;
 }
 RF_HIP int hipDeviceGetName(char* name, int n_bytes, int index) {
   GpuDeviceInfo info{};
-  const GpuStatus status = emu::api().info(static_cast<uint32_t>(index), &info);
+  const GpuStatus status = emu::api().info(static_cast<uint32_t>(kFirst + index), &info);
   std::strncpy(name, info.name, static_cast<size_t>(n_bytes) - 1);
   name[n_bytes - 1] = 0;
   return code(status);
 }
 RF_HIP int hipDeviceTotalMem(size_t* n_bytes, int index) {
   GpuDeviceInfo info{};
-  const GpuStatus status = emu::api().info(static_cast<uint32_t>(index), &info);
+  const GpuStatus status = emu::api().info(static_cast<uint32_t>(kFirst + index), &info);
   *n_bytes = info.memory_bytes;
   return code(status);
 }

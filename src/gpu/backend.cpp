@@ -31,7 +31,8 @@ uint64_t candidates_bytes(const PassMemory& memory) {
 }  // namespace
 
 Result<std::unique_ptr<GpuBackend>> GpuBackend::open(const gpu::GpuApi& api, uint32_t device) {
-  return std::unique_ptr<GpuBackend>(new GpuBackend(TRY(gpu::Device::open(api, device))));
+  auto opened = TRY(gpu::Device::open(api, device));  // not inside new: what that has allocated would be left behind
+  return std::unique_ptr<GpuBackend>(new GpuBackend(std::move(opened)));
 }
 
 GpuBackend::GpuBackend(std::unique_ptr<gpu::Device> device)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "gpu/backend.h"
@@ -61,6 +62,31 @@ TEST_P(GpuDeviceQuants, AreAsCloseAsThePeers) {
     Session session = model.session(KvType::f32, max_rows);
     const double nmse = testing::nmse_of(testing::evaluate_all(session, golden.tokens), golden);
     EXPECT_LE(nmse, testing::quant_tolerance(GetParam())) << max_rows << " rows at once";
+  }
+}
+
+// Passes of many rows have kernels of their own.
+TEST_P(GpuDeviceQuants, AreTheSameInLongAndInShortPasses) {
+  if (!has_gpu()) GTEST_SKIP() << "this machine has no GPU, or no module for it";
+  RF_NEED_SHARED(model_path, std::string("goldens/quants/llama-") + GetParam().type + ".gguf");
+  const LoadedModel model = open_on_gpu(model_path);
+  std::vector<TokenId> tokens;
+  for (int32_t i = 0; i < 500; i++) tokens.push_back(TokenId(3 + i * 37 % 500));
+  std::vector<std::vector<float>> logits;
+  if (std::string_view(GetParam().type).starts_with("TQ"))
+    GTEST_SKIP() << "too coarse: rounding alone changes the logits";
+  for (const uint32_t max_rows : {512u, 200u, 130u, 65u, 50u}) {
+    Session session = model.session(KvType::f16, max_rows);
+    const auto last = session.evaluate(tokens).value();
+    logits.emplace_back(last.begin(), last.end());
+  }
+  for (size_t i = 1; i < logits.size(); i++) {
+    double error = 0, square = 0;
+    for (size_t j = 0; j < logits[0].size(); j++) {
+      error += std::pow(double{logits[i][j]} - logits[0][j], 2);
+      square += std::pow(double{logits[i][j]}, 2);
+    }
+    EXPECT_LE(error, 1e-4 * square) << "against passes number " << i;
   }
 }
 

@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace rocmforge {
+namespace {
+
+// Passes are made no shorter than this to fit a budget.
+constexpr uint32_t kLeastRows = 256;
+
+}  // namespace
 
 Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions& asked) {
   SessionOptions options = asked;
@@ -13,12 +19,17 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
     return Error{ErrorCode::invalid_argument, fmt::format("session: a context of {} tokens, the plan allows {}",
                                                           options.n_context, plan.n_context())};
   }
-  if (options.max_rows == 0) options.max_rows = plan.backend().rows_of_a_pass();
+  const bool may_shrink = options.max_rows == 0;
+  if (may_shrink) options.max_rows = plan.backend().rows_of_a_pass();
   options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
-  options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
-  Session session(plan, options);
-  TRY(plan.check_budget(session.memory()));
-  return session;
+  for (;;) {
+    options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
+    Session session(plan, options);
+    const auto fits = plan.check_budget(session.memory());
+    if (fits.ok()) return session;
+    if (!may_shrink || options.max_rows <= kLeastRows) return fits.error();
+    options.max_rows /= 2;
+  }
 }
 
 Session::Session(const ExecutionPlan& plan, const SessionOptions& options)

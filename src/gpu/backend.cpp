@@ -52,7 +52,8 @@ Result<void> GpuBackend::check_steps(std::span<const Step> steps, const WeightSt
 
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
   return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory) +
-         gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes;
+         gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes +
+         (device_->has_hopper() ? gpu::PanelMemory::n_bytes(memory) : 0);
 }
 
 Result<void> GpuBackend::reserve(const PassMemory& memory) {
@@ -75,6 +76,7 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
   batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
   expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
+  if (device_->has_hopper()) panels_ = TRY(gpu::PanelMemory::make(*device_, memory));
   TRY(stream_.fill(memory_.data() + layout_.attention_arrivals, 0, layout_.attention_arrivals_bytes));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
@@ -94,6 +96,7 @@ void GpuBackend::release() {
   stream_ = {};
   batch_ = {};
   expert_tables_ = {};
+  panels_ = {};
   rope_staging_.reset();
   reading_.reset();
   candidates_.reset();

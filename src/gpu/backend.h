@@ -20,6 +20,7 @@
 #include "gpu/expert_tables.h"
 #include "gpu/kernel_set.h"
 #include "gpu/kernels/candidates.h"
+#include "gpu/panel_memory.h"
 #include "gpu/pass_layout.h"
 #include "gpu/placement.h"
 #include "gpu/recordings.h"
@@ -35,7 +36,7 @@ class GpuBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   Placement& placement() override { return placement_; }
-  uint32_t rows_of_a_pass() const override { return 512; }
+  uint32_t rows_of_a_pass() const override { return device_->has_hopper() ? 2048 : 512; }
   const gpu::Device& device() const { return *device_; }
 
   Result<void> check_steps(std::span<const Step> steps, const WeightStore& weights) const override;
@@ -90,6 +91,7 @@ class GpuBackend final : public Backend {
   uint32_t max_positions_ = 0;           // of a sequence
   gpu::BatchUpload batch_;
   gpu::ExpertTables expert_tables_;
+  gpu::PanelMemory panels_;  // where the device has Hopper's instructions
   gpu::Recordings recordings_;
   gpu::Stream stream_;
 };

@@ -23,6 +23,9 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(candidates, candidates);
     RF_PLACE(elementwise, clamped_swish_multiply);
     RF_PLACE(elementwise, gelu_multiply);
+    RF_PLACE(matmul_panels, matmul_panels_128);
+    RF_PLACE(matmul_panels, matmul_panels_256);
+    RF_PLACE(panels, panels);
     RF_PLACE(norm, layer_norm);
     RF_PLACE(quantize, quantize);
     RF_PLACE(repack, repack);
@@ -65,6 +68,8 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
       return kind == ProductKind::f32 ? "matmul_f32" : "matmul";
     case FormatKernel::tiles:
       return "tiles";
+    case FormatKernel::weight_panels:
+      return "panels";
     case FormatKernel::stream_1:
     case FormatKernel::stream_8:
       return "stream_hopper";
@@ -90,6 +95,8 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "matmul_" + format;
     case FormatKernel::tiles:
       return "tiles_" + format;
+    case FormatKernel::weight_panels:
+      return "weight_panels_" + format;
     case FormatKernel::stream_1:
       return "stream_" + format + "_1";
     case FormatKernel::stream_8:

@@ -17,6 +17,9 @@ enum class FixedKernel : uint8_t {
   candidates,
   clamped_swish_multiply,
   gelu_multiply,
+  matmul_panels_128,
+  matmul_panels_256,
+  panels,
   layer_norm,
   quantize,
   repack,
@@ -53,6 +56,7 @@ enum class FormatKernel : uint8_t {
   matvec_8,
   matmul,
   tiles,
+  weight_panels,
   stream_1,  // for the integer kind, where the device has them
   stream_8,
   hopper_8,

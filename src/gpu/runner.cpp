@@ -147,9 +147,11 @@ bool GpuBackend::Runner::on_hopper(DType dtype, const Input& input) const {
          product_kind(dtype) == ProductKind::integer;
 }
 
-Result<void> GpuBackend::Runner::multiply_on_hopper(const gpu::MatvecPart& part, DType dtype, const Input& input,
-                                                    std::optional<Tiles>& tiles) const {
-  const gpu::HopperShape shape = gpu::hopper_shape(part.n_out, input.n_rows);
+Result<void> GpuBackend::Runner::multiply_on_hopper(std::span<const gpu::MatvecPart> parts, DType dtype,
+                                                    const Input& input, std::optional<Tiles>& tiles) const {
+  uint32_t across = 0;
+  for (const gpu::MatvecPart& part : parts) across += gpu::hopper_across(part.n_out);
+  const gpu::HopperShape shape = gpu::hopper_shape(across, input.n_rows);
   auto* memory = reinterpret_cast<uint8_t*>(quants());
   if (const Tiles needed{dtype, shape.rows}; tiles != needed) {
     as_bytes_.reset();
@@ -162,8 +164,9 @@ Result<void> GpuBackend::Runner::multiply_on_hopper(const gpu::MatvecPart& part,
                               : shape.rows == 16 ? FormatKernel::hopper_16
                               : shape.rows == 64 ? FormatKernel::hopper_64
                                                  : FormatKernel::hopper_128;
-  return launch(kernel, dtype, shape.grid, gpu::kHopperThreads,
-                gpu::HopperMatmulArgs{part.w, part.out, part.bias, memory, part.n_out, input.n_rows, input.width});
+  gpu::HopperMatmulArgs args{{}, memory, input.n_rows, input.width};
+  std::ranges::copy(parts, args.parts);
+  return launch(kernel, dtype, shape.grid, gpu::kHopperThreads, args);
 }
 
 // Few rows go to the matrix-vector kernels, more to tiles. A format without tiles goes row by row.
@@ -198,6 +201,8 @@ Result<void> GpuBackend::Runner::multiply(std::span<const gpu::MatvecPart> parts
   return launch(one_by_one ? FormatKernel::matvec_1 : FormatKernel::matvec_8, dtype, grid, gpu::kMatvecThreads, args);
 }
 
+constexpr size_t kMostTogether = 3;  // parts of a launch
+
 // Biases that have to be decoded share one workspace, so their parts stay alone.
 size_t GpuBackend::Runner::n_together(const Matmul& step, size_t first, const Input& input) const {
   const auto joins = [&](const Matmul::Part& part) {
@@ -205,12 +210,14 @@ size_t GpuBackend::Runner::n_together(const Matmul& step, size_t first, const In
            (!part.bias || weight(*part.bias).shape.dtype == DType::f32);
   };
   size_t n = 1;
-  if (input.n_rows > 1 || !joins(step.parts[first])) return n;
-  while (first + n < step.parts.size() && joins(step.parts[first + n])) n++;
+  const DType dtype = weight(step.parts[first].weight).shape.dtype;
+  if ((input.n_rows > 1 && !on_hopper(dtype, input)) || !joins(step.parts[first])) return n;
+  while (n < kMostTogether && first + n < step.parts.size() && joins(step.parts[first + n])) n++;
   return n;
 }
 
 Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
+  if (can_use_panels(step)) return multiply_by_panels(step);
   const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
   const auto needs_quants = [&](const Matmul::Part& part) {
     const DType dtype = weight(part.weight).shape.dtype;
@@ -222,7 +229,7 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
   std::optional<Tiles> tiles;
   for (size_t first = 0, n = 0; first < step.parts.size(); first += n) {
     n = n_together(step, first, input);
-    std::array<gpu::MatvecPart, 3> parts{};
+    std::array<gpu::MatvecPart, kMostTogether> parts{};
     for (size_t i = 0; i < n; i++) {
       const Matmul::Part& part = step.parts[first + i];
       const Weight w = weight(part.weight);
@@ -231,7 +238,7 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
     }
     const DType dtype = weight(step.parts[first].weight).shape.dtype;
     if (on_hopper(dtype, input)) {
-      TRY(multiply_on_hopper(parts[0], dtype, input, tiles));
+      TRY(multiply_on_hopper(std::span(parts).first(n), dtype, input, tiles));
     } else {
       TRY(multiply(std::span(parts).first(n), dtype, input));
     }

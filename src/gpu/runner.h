@@ -3,6 +3,7 @@
 
 #include "gpu/backend.h"
 #include "gpu/kernels/batch_view.h"
+#include "gpu/kernels/matmul_panels.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
 #include "gpu/kernels/rope.h"
@@ -85,6 +86,12 @@ class GpuBackend::Runner {
   Result<void> stream_parts(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
                             const Add* sum, const Activate* activate) const;
 
+  // runner_panels.cpp: products of many rows on Hopper.
+  bool can_use_panels(const Matmul& step) const;
+  Result<void> multiply_by_panels(const Matmul& step) const;
+  Result<gpu::PanelsPart> decode_panels(const Matmul::Part& part, uint32_t first_out, uint32_t n, uint32_t set) const;
+  Result<void> launch_panels(const gpu::MatmulPanelsArgs& args, uint32_t n_sets) const;
+
   // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
   bool is_wanted_as_bytes(SlotId id) const;
   int8_t* quants() const;
@@ -99,7 +106,7 @@ class GpuBackend::Runner {
     friend bool operator==(const Tiles&, const Tiles&) = default;
   };
   bool on_hopper(DType dtype, const Input& input) const;
-  Result<void> multiply_on_hopper(const gpu::MatvecPart& part, DType dtype, const Input& input,
+  Result<void> multiply_on_hopper(std::span<const gpu::MatvecPart> parts, DType dtype, const Input& input,
                                   std::optional<Tiles>& tiles) const;
   Result<void> multiply(std::span<const gpu::MatvecPart> parts, DType dtype, const Input& input) const;
   Result<void> scale_and_cap(const Matmul& step) const;

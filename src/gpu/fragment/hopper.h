@@ -11,6 +11,9 @@
 // Two blocks of n_threads on a multiprocessor.
 #define RF_HOPPER_KERNEL(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads, 2) name(const __grid_constant__ Args args)
+// One block.
+#define RF_HOPPER_KERNEL_ALONE(name, Args, n_threads) \
+  extern "C" __global__ void __launch_bounds__(n_threads, 1) name(const __grid_constant__ Args args)
 
 namespace rocmforge::gpu::RF_KERNELS {
 

@@ -202,6 +202,8 @@ struct HopperAttention {
 template <uint32_t kHead>
 RF_DEVICE void attend_hopper(const AttendTilesArgs& args) {
   using H = HopperAttention<kHead>;
+  wait_for_inputs();
+  let_next_begin();
   extern __shared__ uint8_t memory[];
   const uint32_t at = (shared_address(memory) + 1023) / 1024 * 1024;
   const AttendArgs& attend = args.attend;

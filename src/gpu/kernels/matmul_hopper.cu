@@ -67,13 +67,18 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
   constexpr uint32_t kUnits = 4 / P::kGroups;  // of a lane, in 256 columns
   __shared__ R ring;
 
+  uint32_t across = block_x(), which = 0;
+  while (across * kHopperOutputs >= args.parts[which].n_out) {
+    across -= (args.parts[which++].n_out + kHopperOutputs - 1) / kHopperOutputs;
+  }
+  const MatvecPart& weight = args.parts[which];
   const uint32_t g = lane() / 4, t = lane() % 4;
-  const uint32_t first_out = block_x() * kHopperOutputs + wave() * 16 + g;  // and the one eight further on
-  const uint32_t last_out = args.n_out - 1;
-  const uint64_t n_row_units = args.width / 16 / P::kGroups;
-  const uint64_t rows[2] = {(first_out < last_out ? first_out : last_out) * n_row_units,
+  const uint32_t first_out = across * kHopperOutputs + wave() * 16 + g;  // and the one eight further on
+  const uint32_t last_out = weight.n_out - 1;
+  const uint32_t n_row_units = args.width / 16 / P::kGroups;
+  const uint32_t rows[2] = {(first_out < last_out ? first_out : last_out) * n_row_units,
                             (first_out + 8 < last_out ? first_out + 8 : last_out) * n_row_units};
-  const auto unit_of = [&](uint32_t n) { return uint64_t{n / kUnits} * (4 * kUnits) + n % kUnits * 4 + t; };
+  const auto unit_of = [&](uint32_t n) { return n / kUnits * (4 * kUnits) + n % kUnits * 4 + t; };
 
   const uint32_t split = gridDim.z, part = block_z();
   const uint32_t n_units = args.width / 256 * kUnits;
@@ -102,6 +107,8 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
     barrier::publish();
   }
   sync_block();
+  wait_for_inputs();
+  let_next_begin();
   if (thread_index() == 0) {
     for (uint32_t s = 0; s < R::kStages && s < n_stages; s++) fetch(s, s);
   }
@@ -117,13 +124,13 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
   uint32_t slot = 0, parity = 0;            // of the stage that is being multiplied
   uint32_t free_slot = 0, free_parity = 0;  // of the one that will be refilled
   if (begin < end) {
-    for (uint32_t r = 0; r < 2; r++) raw[r] = P::load(args.w, rows[r] + unit_of(begin));
+    for (uint32_t r = 0; r < 2; r++) raw[r] = P::load(weight.w, rows[r] + unit_of(begin));
   }
   for (uint32_t n = begin; n < end; n++) {
     typename P::Raw next[2];
     const uint32_t ahead = n + 1 < end ? n + 1 : n;
     RF_UNROLL
-    for (uint32_t r = 0; r < 2; r++) next[r] = P::load(args.w, rows[r] + unit_of(ahead));
+    for (uint32_t r = 0; r < 2; r++) next[r] = P::load(weight.w, rows[r] + unit_of(ahead));
     RF_UNROLL
     for (uint32_t q = 0; q < P::kGroups; q++) {
       const Group groups[2] = {P::group(raw[0], rows[0] + unit_of(n), q), P::group(raw[1], rows[1] + unit_of(n), q)};
@@ -173,8 +180,8 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
   wgmma::wait<0>();
 
   const auto store = [&](uint32_t row, uint32_t out, float value) {
-    if (row >= args.n_rows || out >= args.n_out) return;
-    args.out[uint64_t{row} * args.n_out + out] = value + (args.bias != nullptr ? args.bias[out] : 0.0f);
+    if (row >= args.n_rows || out >= weight.n_out) return;
+    weight.out[uint64_t{row} * weight.n_out + out] = value + (weight.bias != nullptr ? weight.bias[out] : 0.0f);
   };
   const uint32_t first_row = block_y() * kRows;
   if (split == 1) {
@@ -197,7 +204,7 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
       const uint32_t at = shared_address(&ring.sums[row][out]);
       float sum = 0;
       for (uint32_t block = 0; block < split; block++) sum += cluster::read(at, block);
-      store(first_row + row, block_x() * kHopperOutputs + out, sum);
+      store(first_row + row, across * kHopperOutputs + out, sum);
     }
     cluster::sync();  // nobody leaves while its sums are being read
   }

@@ -5,18 +5,15 @@
 
 #include <cstdint>
 
+#include "gpu/kernels/matvec.h"
 #include "gpu/kernels/tiles.h"
-#include "gpu/packed/planes.h"
 
 namespace rocmforge::gpu {
 
 // Kernels: matmul_hopper_FORMAT_ROWS, ROWS being how many rows a block takes.
 struct HopperMatmulArgs {
-  Planes w;
-  float* out;            // n_rows x n_out
-  const float* bias;     // n_out, or null
+  MatvecPart parts[3];   // weights of one format with one input, blocks after blocks
   const uint8_t* tiles;  // the rows, as tiles_FORMAT makes them with tile_rows = ROWS
-  uint32_t n_out;
   uint32_t n_rows;
   uint32_t width;  // a multiple of 256
 };
@@ -33,10 +30,14 @@ struct HopperShape {
   Grid grid;
 };
 
+// Blocks beside each other for a part.
+inline uint32_t hopper_across(uint32_t n_out) {
+  return (n_out + kHopperOutputs - 1) / kHopperOutputs;
+}
+
 // Few rows, or few outputs, give few blocks: then up to eight blocks share the width of one tile and sum up at the end
-// (a cluster, along z).
-inline HopperShape hopper_shape(uint32_t n_out, uint32_t n_rows) {
-  const uint32_t across = (n_out + kHopperOutputs - 1) / kHopperOutputs;
+// (a cluster, along z). `across`: blocks beside each other, of all parts.
+inline HopperShape hopper_shape(uint32_t across, uint32_t n_rows) {
   uint32_t rows = n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 64;
   if (n_rows > 64 && across * ((n_rows + 127) / 128) >= kHopperBlocks) rows = 128;
   const uint32_t down = (n_rows + rows - 1) / rows;

@@ -360,7 +360,7 @@ TEST_P(Products, OnHopperEqualTheirTwins) {
         const auto x = noise(size_t{n} * width);
         const auto on_x = put(x);
         const auto expected = product(w, x, bias);
-        HopperShape shape = hopper_shape(n_out, n);
+        HopperShape shape = hopper_shape(hopper_across(n_out), n);
         std::vector<HopperShape> shapes = {shape};
         if (n > 64) shapes.push_back({128, Grid{(n_out + 127) / 128, (n + 127) / 128, 1, 1}});
         for (const HopperShape& s : shapes) {
@@ -369,7 +369,7 @@ TEST_P(Products, OnHopperEqualTheirTwins) {
           run("tiles", "tiles_" + suffix(dtype), tiles_grid(tile_args), kTilesThreads, tile_args);
           const auto out = space(size_t{n} * n_out);
           run("matmul_hopper", "matmul_hopper_" + suffix(dtype) + "_" + std::to_string(s.rows), s.grid, kHopperThreads,
-              HopperMatmulArgs{w.planes, out.data(), on_bias.data(), tiles.data(), n_out, n, width});
+              HopperMatmulArgs{{{w.planes, out.data(), on_bias.data(), n_out}}, tiles.data(), n, width});
           EXPECT_LE(nmse(out.values(), expected), 1e-6);
         }
       }

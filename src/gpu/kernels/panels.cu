@@ -1,0 +1,64 @@
+// Rows of f32, and quantized weights, to panels of F16 (kernels/panels.h).
+
+#include "gpu/runtime.h"
+
+#include "gpu/kernels/panels.h"
+#include "gpu/packed/integer_formats.h"
+#include "gpu/packed/lists.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+// Where a piece of a row goes.
+RF_DEVICE Word4* piece_at(uint8_t* panels, uint32_t row, uint32_t piece, uint32_t width, uint32_t panel_rows) {
+  const uint32_t in_panel = row % panel_rows;
+  const uint64_t panel = static_cast<uint64_t>(row / panel_rows) * (width / kPanelColumns) + piece / 8;
+  return reinterpret_cast<Word4*>(panels + (panel * panel_rows + in_panel) * kPanelRowBytes +
+                                  (piece % 8 ^ in_panel % 8) * 16);
+}
+
+RF_DEVICE uint32_t two_halves(float first, float second) {
+  return narrow(first).bits | static_cast<uint32_t>(narrow(second).bits) << 16;
+}
+
+RF_KERNEL(panels, PanelsArgs, kPanelsThreads) {
+  const uint32_t row = block_x(), piece = block_y() * kPanelsThreads + thread_index();
+  if (piece >= args.width / 8) return;
+  Word4 values{};
+  if (row < args.n_rows) {
+    const auto* x = reinterpret_cast<const Word4*>(args.x + static_cast<uint64_t>(row) * args.width) + 2 * piece;
+    const Word4 read[2] = {x[0], x[1]};
+    for (uint32_t i = 0; i < 4; i++) {
+      values.v[i] = two_halves(__builtin_bit_cast(float, read[i / 2].v[i % 2 * 2]),
+                               __builtin_bit_cast(float, read[i / 2].v[i % 2 * 2 + 1]));
+    }
+  }
+  *piece_at(args.panels, row, piece, args.width, kInputPanelRows) = values;
+}
+
+template <class P>
+RF_DEVICE void make_weight_panels(const WeightPanelsArgs& args) {
+  const uint32_t row = block_x(), place = block_y() * kPanelsThreads + thread_index();
+  if (place >= args.width / 16) return;
+  Word4 pieces[2] = {};
+  if (const uint32_t out = args.first_out + row; out < args.n_out) {
+    const UnitGroup at = P::find(static_cast<uint64_t>(out) * (args.width / 16) + place);
+    const Group group = P::group(P::load(args.w, at.unit), at.unit, at.group);
+    const auto value = [&](uint32_t i) {
+      const int level = static_cast<int8_t>(group.levels.v[i / 4] >> i % 4 * 8);
+      return group.scale * static_cast<float>(level - P::kOffset) - group.minimum;
+    };
+    RF_UNROLL
+    for (uint32_t i = 0; i < 8; i++) pieces[i / 4].v[i % 4] = two_halves(value(2 * i), value(2 * i + 1));
+  }
+  for (uint32_t h = 0; h < 2; h++) {
+    *piece_at(args.panels, row, 2 * place + h, args.width, kWeightPanelRows) = pieces[h];
+  }
+}
+
+#define RF_WEIGHT_PANELS(name, Block)                                 \
+  RF_KERNEL(weight_panels_##name, WeightPanelsArgs, kPanelsThreads) { \
+    make_weight_panels<Packed<Block>>(args);                          \
+  }
+RF_INTEGER_FORMATS(RF_WEIGHT_PANELS)
+
+}  // namespace rocmforge::gpu::RF_KERNELS

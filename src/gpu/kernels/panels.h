@@ -1,0 +1,50 @@
+#pragma once
+// Activations and decoded weights as F16 panels, as Hopper's matrix kernel for many rows (kernels/matmul_panels.h)
+// takes them.
+//
+// A panel holds 64 columns of some rows, 128 bytes a row; panels of one set of rows lie one after the other. The
+// 16-byte pieces of a row are turned as the matrix unit wants them: piece c of row r lies at c ^ (r % 8).
+
+#include <cstdint>
+
+#include "gpu/api.h"
+#include "gpu/packed/planes.h"
+
+namespace rocmforge::gpu {
+
+inline constexpr uint32_t kPanelColumns = 64;
+inline constexpr uint32_t kPanelRowBytes = 128;
+inline constexpr uint32_t kInputPanelRows = 64, kWeightPanelRows = 128;
+
+// Kernel: panels. Panels of kInputPanelRows rows; rows past n_rows are zeros.
+struct PanelsArgs {
+  uint8_t* panels;
+  const float* x;  // n_rows x width
+  uint32_t n_rows;
+  uint32_t width;  // a multiple of 64
+};
+
+// Kernels: weight_panels_FORMAT. Panels of kWeightPanelRows outputs, from first_out on; those past the last are zeros.
+struct WeightPanelsArgs {
+  uint8_t* panels;
+  Planes w;
+  uint32_t first_out;
+  uint32_t n_out;  // of the whole weight
+  uint32_t width;  // a multiple of 64
+};
+
+inline constexpr uint32_t kPanelsThreads = 256;
+
+inline uint32_t padded_to(uint32_t n, uint32_t step) {
+  return (n + step - 1) / step * step;
+}
+// A thread makes a piece of a row.
+inline Grid panels_grid(const PanelsArgs& args) {
+  return {padded_to(args.n_rows, kInputPanelRows), padded_to(args.width / 8, kPanelsThreads) / kPanelsThreads};
+}
+// A thread makes sixteen columns of an output, for n outputs.
+inline Grid weight_panels_grid(const WeightPanelsArgs& args, uint32_t n) {
+  return {padded_to(n, kWeightPanelRows), padded_to(args.width / 16, kPanelsThreads) / kPanelsThreads};
+}
+
+}  // namespace rocmforge::gpu

@@ -38,6 +38,10 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(elementwise, silu_multiply);
     RF_PLACE(attend, store_kv_f16);
     RF_PLACE(attend, store_kv_f32);
+    RF_PLACE(stream_hopper, stream_q4_k_q6_k_1);
+    RF_PLACE(stream_hopper, stream_q4_k_q6_k_8);
+    RF_PLACE(stream_hopper, stream_q5_k_q6_k_1);
+    RF_PLACE(stream_hopper, stream_q5_k_q6_k_8);
     RF_PLACE(elementwise, take_rows);
     RF_PLACE(attend, attend_f16_64);
     RF_PLACE(attend, attend_f16_128);

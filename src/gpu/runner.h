@@ -6,6 +6,7 @@
 #include "gpu/kernels/matmul_panels.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
+#include "gpu/kernels/stream_hopper.h"
 #include "gpu/kernels/rope.h"
 
 namespace rocmforge {
@@ -83,8 +84,14 @@ class GpuBackend::Runner {
   // product that takes it, and the sum or activation that takes the product. 0: none.
   Result<size_t> stream(std::span<const Step> steps) const;
   bool can_stream(const Matmul& step) const;
-  Result<void> stream_parts(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
-                            const Add* sum, const Activate* activate) const;
+  struct StreamPart {  // weights of one format
+    DType dtype;
+    uint32_t n_strips;  // or pairs of them
+    gpu::StreamArgs args;
+  };
+  Result<StreamPart> stream_part(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
+                                 const Add* sum, const Activate* activate) const;
+  Result<void> launch_streams(std::span<StreamPart> formats) const;
 
   // runner_panels.cpp: products of many rows on Hopper.
   bool can_use_panels(const Matmul& step) const;

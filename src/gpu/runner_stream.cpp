@@ -2,13 +2,14 @@
 // write is written, so that it does not matter who reads it later.
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/runner.h"
 
 namespace rocmforge {
 
+using gpu::FixedKernel;
 using gpu::FormatKernel;
 using gpu::StreamAfter;
 
@@ -36,9 +37,17 @@ uint32_t rows_of_kernel(uint32_t n_rows) {
   return n_rows == 1 ? 1 : 8;
 }
 
-// Strips of the block that has most.
-uint32_t most_items(uint32_t n_strips) {
-  return (n_strips + gpu::kStreamBlocks - 1) / gpu::kStreamBlocks;
+// Strips of the block that has most of n_strips, when n_blocks have to do with them.
+uint32_t most_items(uint32_t n_strips, uint32_t n_blocks) {
+  return (n_strips + n_blocks - 1) / n_blocks;
+}
+
+// The kernel for weights of two formats.
+std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows) {
+  if (second != DType::q6_k) return std::nullopt;
+  if (first == DType::q4_k) return rows == 1 ? FixedKernel::stream_q4_k_q6_k_1 : FixedKernel::stream_q4_k_q6_k_8;
+  if (first == DType::q5_k) return rows == 1 ? FixedKernel::stream_q5_k_q6_k_1 : FixedKernel::stream_q5_k_q6_k_8;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -48,15 +57,17 @@ bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   if (!self_.device_->has_hopper() || rows == 0 || rows > 8 || width % gpu::kStreamColumns != 0) return false;
   uint32_t n_strips = 0;
   for (const Matmul::Part& part : step.parts) n_strips += slot(part.out).width / gpu::kStreamOutputs;
+  // A gate and its partner go to one block.
+  const uint32_t at_once = step.parts.size() == 2 ? 2 : 1;
+  const uint32_t n_items = at_once * most_items((n_strips + at_once - 1) / at_once, gpu::kStreamBlocks);
   return std::ranges::all_of(step.parts, [&](const Matmul::Part& part) {
     const WeightShape& shape = weights_.tensor(part.weight).shape;
     if (gpu::product_kind(shape.dtype) != gpu::ProductKind::integer || shape.n_rows % gpu::kStreamOutputs != 0) {
       return false;
     }
     if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
-    // Twice as many strips as there are: gates and their partners go to one block.
     return gpu::stream_shared_bytes(gpu::strip_shape(shape.dtype), width / gpu::kStreamColumns, rows_of_kernel(rows),
-                                    2 * most_items(n_strips)) <= gpu::kStreamMaxShared;
+                                    n_items) <= gpu::kStreamMaxShared;
   });
 }
 
@@ -83,40 +94,40 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
         slot(activate->gate).width == slot(activate->up).width)) {
     activate = nullptr;
   }
+  std::vector<StreamPart> formats;
   const std::span<const Matmul::Part> parts(product->parts);
   for (size_t first = 0, n = 0; first < parts.size(); first += n) {
     n = 1;
     while (first + n < parts.size() && dtype_of(parts[first + n]) == dtype_of(parts[first])) n++;
-    TRY(stream_parts(norm, *product, parts.subspan(first, n), sum, activate));
+    formats.push_back(TRY(stream_part(norm, *product, parts.subspan(first, n), sum, activate)));
   }
+  TRY(launch_streams(formats));
   if (!is_plain) TRY(scale_and_cap(*product));
   return at + 1 + (sum != nullptr || activate != nullptr ? 1 : 0);
 }
 
-// REQUIRES: one format
-Result<void> GpuBackend::Runner::stream_parts(const Norm* norm, const Matmul& product,
-                                              std::span<const Matmul::Part> parts, const Add* sum,
-                                              const Activate* activate) const {
-  const uint32_t width = slot(product.in).width, n = n_rows(product.in), rows = rows_of_kernel(n);
-  const uint32_t n_pieces = width / gpu::kStreamColumns;
-  const DType dtype = weights_.tensor(parts.front().weight).shape.dtype;
-  const gpu::StripShape strip = gpu::strip_shape(dtype);
-  gpu::StreamArgs args{.x = slot(norm != nullptr ? norm->in : product.in).data};
+// REQUIRES: parts of one format
+Result<GpuBackend::Runner::StreamPart> GpuBackend::Runner::stream_part(const Norm* norm, const Matmul& product,
+                                                                       std::span<const Matmul::Part> parts,
+                                                                       const Add* sum, const Activate* activate) const {
+  const uint32_t width = slot(product.in).width;
+  StreamPart out{weights_.tensor(parts.front().weight).shape.dtype, 0, {}};
+  gpu::StreamArgs& args = out.args;
+  args.x = slot(norm != nullptr ? norm->in : product.in).data;
   if (norm != nullptr) {
     args.norm_weight = TRY(vector_of(norm->weight, 0));
     args.normed = slot(norm->out).data;
     args.epsilon = norm->epsilon;
   }
-  args.n_rows = n;
+  args.n_rows = n_rows(product.in);
   args.width = width;
-  args.phase = gpu::stream_phase(n_pieces, rows);
-  uint32_t n_strips = 0;
+  args.phase = gpu::stream_phase(width / gpu::kStreamColumns, rows_of_kernel(args.n_rows));
   for (const Matmul::Part& part : parts) {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == width && w.shape.n_rows == slot(part.out).width);
     const auto n_out = static_cast<uint32_t>(w.shape.n_rows);
     args.parts[args.n_parts++] = {w.planes, slot(part.out).data, TRY(vector_of(part.bias, 1)), n_out};
-    n_strips += n_out / gpu::kStreamOutputs;
+    out.n_strips += n_out / gpu::kStreamOutputs;
   }
   if (sum != nullptr) {
     args.sum = slot(sum->out).data;
@@ -125,14 +136,46 @@ Result<void> GpuBackend::Runner::stream_parts(const Norm* norm, const Matmul& pr
   if (activate != nullptr) {
     args.after = after(activate->kind);
     args.activated = slot(activate->out).data;
-    n_strips /= 2;
+    out.n_strips /= 2;
   }
-  const uint32_t n_items = most_items(n_strips) * (activate != nullptr ? 2 : 1);
-  return launch(TRY(self_.kernels_.get(rows == 1 ? FormatKernel::stream_1 : FormatKernel::stream_8, dtype)),
-                {{std::min(n_strips, gpu::kStreamBlocks)},
-                 strip.warps(rows) * 32,
-                 gpu::stream_shared_bytes(strip, n_pieces, rows, n_items)},
-                args);
+  return out;
+}
+
+// Two formats are one launch where there is a kernel for them: blocks are divided so that none has much more to read.
+Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) const {
+  const uint32_t rows = rows_of_kernel(formats.front().args.n_rows);
+  const auto shared_bytes = [&](const StreamPart& part) {
+    const uint32_t n_items = most_items(part.n_strips, part.args.n_blocks) * (part.args.activated != nullptr ? 2 : 1);
+    return gpu::stream_shared_bytes(gpu::strip_shape(part.dtype), part.args.width / gpu::kStreamColumns, rows, n_items);
+  };
+  const auto kernel =
+      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, rows) : std::optional<FixedKernel>();
+  if (kernel && formats[0].n_strips + formats[1].n_strips >= gpu::kStreamBlocks) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t n = 1; n < gpu::kStreamBlocks; n++) {
+      const auto bytes = [&](const StreamPart& part, uint32_t n_blocks) {
+        return uint64_t{most_items(part.n_strips, n_blocks)} * gpu::strip_shape(part.dtype).stage_bytes;
+      };
+      const uint64_t most = std::max(bytes(formats[0], n), bytes(formats[1], gpu::kStreamBlocks - n));
+      if (most >= least) continue;
+      least = most;
+      formats[0].args.n_blocks = n;
+    }
+    formats[1].args.n_blocks = gpu::kStreamBlocks - formats[0].args.n_blocks;
+    const uint32_t bytes = std::max(shared_bytes(formats[0]), shared_bytes(formats[1]));
+    if (bytes <= gpu::kStreamMaxShared) {
+      gpu::StreamPairArgs args{formats[0].args, formats[1].args};
+      args.second.first_block = args.first.n_blocks;
+      args.second.normed = nullptr;
+      return launch(TRY(self_.kernels_.get(*kernel)), {{gpu::kStreamBlocks}, gpu::kStreamThreads, bytes}, args);
+    }
+  }
+  for (StreamPart& part : formats) {
+    part.args.n_blocks = std::min(part.n_strips, gpu::kStreamBlocks);
+    TRY(launch(TRY(self_.kernels_.get(rows == 1 ? FormatKernel::stream_1 : FormatKernel::stream_8, part.dtype)),
+               {{part.args.n_blocks}, gpu::strip_shape(part.dtype).warps(rows) * 32, shared_bytes(part)}, part.args));
+  }
+  return {};
 }
 
 }  // namespace rocmforge

@@ -80,7 +80,7 @@ class Stream {
     uint32_t n_strips = 0;
     for (uint32_t p = 0; p < a.n_parts; p++) n_strips += strips_of(p);
     if (activates()) n_strips = strips_of(0);
-    n_items_ = (n_strips + gridDim.x - 1 - block_x()) / gridDim.x * (activates() ? 2 : 1);
+    n_items_ = (n_strips + a.n_blocks - 1 - block()) / a.n_blocks * (activates() ? 2 : 1);
     carried_ = reinterpret_cast<float4*>(reduced_ + kBatch * n_slots_ * ways_ * kRows * kStreamSumStride);
   }
 
@@ -139,14 +139,15 @@ class Stream {
     Where at;
   };
 
+  RF_DEVICE uint32_t block() const { return block_x() - args_.first_block; }
   RF_DEVICE bool activates() const { return args_.after != StreamAfter::store; }
   RF_DEVICE uint32_t strips_of(uint32_t part) const { return args_.parts[part].n_out / kStreamOutputs; }
   RF_DEVICE void settle(Where& w) const {
     while (w.part + 1 < args_.n_parts && w.strip >= strips_of(w.part)) w.strip -= strips_of(w.part++);
   }
   RF_DEVICE Where where(uint32_t item) const {
-    if (activates()) return {item % 2, block_x() + item / 2 * gridDim.x};
-    Where w{0, block_x() + item * gridDim.x};
+    if (activates()) return {item % 2, block() + item / 2 * args_.n_blocks};
+    Where w{0, block() + item * args_.n_blocks};
     settle(w);
     return w;
   }
@@ -167,10 +168,10 @@ class Stream {
       c.begin += args_.phase;
       c.at = where(slot_);
     } else if (!activates()) {
-      c.at.strip += n_slots_ * gridDim.x;
+      c.at.strip += n_slots_ * args_.n_blocks;
       settle(c.at);
     } else if (n_slots_ == 2 || c.at.part == 1) {
-      c.at = {slot_, c.at.strip + gridDim.x};
+      c.at = {slot_, c.at.strip + args_.n_blocks};
     } else {
       c.at.part = 1;
     }
@@ -400,5 +401,19 @@ RF_DEVICE void stream(const StreamArgs&) {}
 #define RF_STREAM_FORMATS RF_INTEGER_FORMATS
 #endif
 RF_STREAM_FORMATS(RF_STREAM)
+
+// Weights of two formats that share their inputs, as the files of mixed formats have them.
+#define RF_STREAM_PAIR(name, First, Second, rows)                           \
+  RF_KERNEL_EARLY(stream_##name##_##rows, StreamPairArgs, kStreamThreads) { \
+    if (block_x() < args.second.first_block) {                              \
+      stream<First, rows>(args.first);                                      \
+    } else {                                                                \
+      stream<Second, rows>(args.second);                                    \
+    }                                                                       \
+  }
+RF_STREAM_PAIR(q4_k_q6_k, formats::Q4K, formats::Q6K, 1)
+RF_STREAM_PAIR(q4_k_q6_k, formats::Q4K, formats::Q6K, 8)
+RF_STREAM_PAIR(q5_k_q6_k, formats::Q5K, formats::Q6K, 1)
+RF_STREAM_PAIR(q5_k_q6_k, formats::Q5K, formats::Q6K, 8)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -18,7 +18,7 @@ enum class StreamAfter : uint32_t { store, silu, gelu, clamped_swish };
 // Kernels: stream_FORMAT_1 and stream_FORMAT_8, for one and up to eight rows.
 struct StreamArgs {
   const float* x;  // n_rows x width
-  // Not null: x is normalised first (root mean square), and block 0 leaves the result in `normed`.
+  // Not null: x is normalised first (root mean square), and the first block leaves the result in `normed`, if that is not null.
   const float* norm_weight = nullptr;
   float* normed = nullptr;
   float epsilon = 0;
@@ -33,6 +33,12 @@ struct StreamArgs {
   // Not store: of two parts of equal size, activated[r] = activation(first) * second.
   StreamAfter after = StreamAfter::store;
   float* activated = nullptr;
+  // The blocks that do it.
+  uint32_t first_block = 0, n_blocks = 0;
+};
+// Of two formats: the first one's blocks come first.
+struct StreamPairArgs {
+  StreamArgs first, second;
 };
 
 inline constexpr uint32_t kStreamOutputs = 16;    // of a strip

@@ -107,7 +107,7 @@ class StreamInputs {
         const float scale = 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
         RF_UNROLL
         for (uint32_t e = 0; e < 8; e++) v[r][e] = v[r][e] * scale * weights[e];
-        if (block_x() == 0 && args_.normed != nullptr) {
+        if (block_x() == args_.first_block && args_.normed != nullptr) {
           auto* to = reinterpret_cast<float4*>(args_.normed + static_cast<uint64_t>(r) * args_.width +
                                                piece * kStreamColumns + 8 * lane());
           to[0] = {v[r][0], v[r][1], v[r][2], v[r][3]};

@@ -1,0 +1,129 @@
+// Streamed products, with what is done before and after them, against sums in f64. They run on Hopper alone.
+
+#include "gpu/kernels/stream_hopper.h"
+
+#include "support/kernel_weights.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::nmse;
+
+class Streamed : public Products {
+ protected:
+  // args without what follows from them; n_strips: of all parts, or of the gates.
+  void stream(StreamArgs args, DType dtype, uint32_t n_strips) {
+    const uint32_t rows = args.n_rows == 1 ? 1 : 8, n_pieces = args.width / kStreamColumns;
+    const StripShape strip = strip_shape(dtype);
+    args.phase = stream_phase(n_pieces, rows);
+    const uint32_t n_items = 2 * ((n_strips + kStreamBlocks - 1) / kStreamBlocks);
+    args.n_blocks = std::min(n_strips, kStreamBlocks);
+    run("stream_hopper", "stream_" + suffix(dtype) + "_" + std::to_string(rows),
+        {{args.n_blocks}, 32 * strip.warps(rows), stream_shared_bytes(strip, n_pieces, rows, n_items)}, args);
+  }
+};
+
+TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
+  each_format([&](DType dtype) {
+    if (plane_table(dtype).n_planes == 1) return;
+    // Widths that two strips share the warps for, that warps share unevenly, and that eight rows take in phases.
+    for (const auto& [n_out, width] : {std::pair{32u, 256u}, {48u, 1280u}, {16u, 4608u}, {2240u, 1280u}}) {
+      SCOPED_TRACE(std::to_string(n_out) + " outputs of " + std::to_string(width));
+      const TestWeight w = weight(dtype, n_out, width), w2 = weight(dtype, 16, width);
+      const auto bias = noise(n_out), x = noise(8 * width);
+      const auto on_x = put(x), on_bias = put(bias);
+      const auto expected = product(w, x, bias), expected2 = product(w2, x, {});
+      const auto out = space(8 * n_out), out2 = space(8 * 16);
+      StreamArgs args{.x = on_x.data(), .n_rows = 8, .width = width, .n_parts = 2};
+      args.parts[0] = {w.planes, out.data(), on_bias.data(), n_out};
+      args.parts[1] = {w2.planes, out2.data(), nullptr, 16};
+      stream(args, dtype, n_out / 16 + 1);
+      const auto together = out.values();
+      EXPECT_LE(nmse(together, expected), 3e-7);
+      EXPECT_LE(nmse(out2.values(), expected2), 3e-7);
+      for (const uint32_t row : {0u, 5u}) {
+        args.x = on_x.data() + row * width;
+        args.n_rows = 1;
+        stream(args, dtype, n_out / 16 + 1);
+        const auto alone = out.values();
+        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + n_out, together.begin() + row * n_out)) << row;
+      }
+    }
+  });
+}
+
+TEST_P(Streamed, NormaliseSumAndActivate) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
+  constexpr uint32_t kOut = 64;
+  for (const auto& [n, width] : {std::pair{1u, 512u}, {3u, 4096u}, {1u, 6144u}, {8u, 6144u}}) {
+    SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(width));
+    const TestWeight gate = weight(DType::q4_k, kOut, width), up = weight(DType::q4_k, kOut, width);
+    auto x = noise(n * width, 3.0f);
+    x[7] = 5000.0f;  // sums of such inputs are too large for halves
+    const auto norm = noise(width), before = noise(n * kOut);
+    std::vector<float> normed(x.size());
+    for (uint32_t r = 0; r < n; r++) {
+      double squares = 0;
+      for (uint32_t i = 0; i < width; i++) squares += double{x[r * width + i]} * x[r * width + i];
+      for (uint32_t i = 0; i < width; i++) {
+        normed[r * width + i] = static_cast<float>(x[r * width + i] / std::sqrt(squares / width + 1e-5) * norm[i]);
+      }
+    }
+    const auto gates = product(gate, normed, {}), ups = product(up, normed, {}), plain = product(gate, x, {});
+    const auto on_x = put(x), on_norm = put(norm), on_normed = space(n * width), on_sum = put(before);
+    const auto out = space(n * kOut), out2 = space(n * kOut), activated = space(n * kOut);
+    StreamArgs args{.x = on_x.data(), .n_rows = n, .width = width, .n_parts = 1};
+    args.parts[0] = {gate.planes, out.data(), nullptr, kOut};
+    args.parts[1] = {up.planes, out2.data(), nullptr, kOut};
+    args.sum = on_sum.data();
+    args.sum_scale = 0.5f;
+    stream(args, DType::q4_k, kOut / 16);
+    std::vector<float> expected;
+    for (uint32_t i = 0; i < n * kOut; i++) expected.push_back(before[i] + 0.5f * plain[i]);
+    EXPECT_LE(nmse(on_sum.values(), expected), 3e-7);
+
+    args.sum = nullptr;
+    args.norm_weight = on_norm.data();
+    args.normed = on_normed.data();
+    args.epsilon = 1e-5f;
+    args.n_parts = 2;
+    args.activated = activated.data();
+    const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+    args.after = StreamAfter::silu;
+    stream(args, DType::q4_k, kOut / 16);
+    for (uint32_t i = 0; i < n * kOut; i++) expected[i] = static_cast<float>(silu(gates[i]) * ups[i]);
+    EXPECT_LE(nmse(on_normed.values(), normed), 1e-12);
+    EXPECT_LE(nmse(out.values(), gates), 3e-7);
+    EXPECT_LE(nmse(activated.values(), expected), 2e-6);
+  }
+}
+
+TEST_P(Streamed, OfTwoFormats) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
+  for (const uint32_t n : {1u, 8u}) {
+    const TestWeight a = weight(DType::q4_k, 80, 512), b = weight(DType::q6_k, 48, 512);
+    const auto x = noise(n * 512);
+    const auto on_x = put(x), out_a = space(n * 80), out_b = space(n * 48);
+    StreamPairArgs args{};
+    args.first = {.x = on_x.data(), .n_rows = n, .width = 512, .phase = 2, .n_parts = 1, .n_blocks = 2};
+    args.second = args.first;
+    args.second.first_block = 2;
+    args.second.n_blocks = 1;
+    args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};
+    args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
+    run("stream_hopper", "stream_q4_k_q6_k_" + std::to_string(n),
+        {{3},
+         kStreamThreads,
+         std::max(stream_shared_bytes(strip_shape(DType::q4_k), 2, n, 3),
+                  stream_shared_bytes(strip_shape(DType::q6_k), 2, n, 3))},
+        args);
+    EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
+    EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Streamed, testing::both_waves());
+
+}  // namespace
+}  // namespace rocmforge::gpu

@@ -20,7 +20,8 @@ RF_KERNEL(describe_target, TargetArgs, kTargetThreads) {
 #elif defined(__HIP__)
   args.out->has_mma = 0;
 #else
-  args.out->has_mma = emu::FragmentKind::RF_EMU_FRAGMENT == emu::FragmentKind::mma ? 1 : 0;
+  constexpr auto kKind = emu::FragmentKind::RF_EMU_FRAGMENT;
+  args.out->has_mma = kKind == emu::FragmentKind::mma ? 1 : 0;
 #endif
 }
 

@@ -6,8 +6,8 @@
 #include "gpu/kernels/matmul_panels.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/quantize.h"
-#include "gpu/kernels/stream_hopper.h"
 #include "gpu/kernels/rope.h"
+#include "gpu/kernels/stream_hopper.h"
 
 namespace rocmforge {
 

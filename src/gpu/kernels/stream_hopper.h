@@ -18,7 +18,8 @@ enum class StreamAfter : uint32_t { store, silu, gelu, clamped_swish };
 // Kernels: stream_FORMAT_1 and stream_FORMAT_8, for one and up to eight rows.
 struct StreamArgs {
   const float* x;  // n_rows x width
-  // Not null: x is normalised first (root mean square), and the first block leaves the result in `normed`, if that is not null.
+  // Not null: x is normalised first (root mean square), and the first block leaves the result in `normed`,
+  // unless that is null.
   const float* norm_weight = nullptr;
   float* normed = nullptr;
   float epsilon = 0;

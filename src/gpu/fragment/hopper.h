@@ -8,11 +8,11 @@
 #include "gpu/fragment/hopper_wgmma.h"
 #include "gpu/runtime.h"
 
-// Two blocks of n_threads on a multiprocessor.
-#define RF_HOPPER_KERNEL(name, Args, n_threads) \
+// Kernels that wait for their inputs themselves, as RF_KERNEL_EARLY. Two blocks of n_threads on a multiprocessor.
+#define RF_HOPPER_KERNEL_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads, 2) name(const __grid_constant__ Args args)
 // One block.
-#define RF_HOPPER_KERNEL_ALONE(name, Args, n_threads) \
+#define RF_HOPPER_ALONE_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads, 1) name(const __grid_constant__ Args args)
 
 namespace rocmforge::gpu::RF_KERNELS {

@@ -237,10 +237,10 @@ RF_DEVICE void attend_hopper(const AttendTilesArgs&) {}
 
 #endif
 
-RF_HOPPER_KERNEL(attend_hopper_64, AttendTilesArgs, kAttendHopperThreads) {
+RF_HOPPER_KERNEL_EARLY(attend_hopper_64, AttendTilesArgs, kAttendHopperThreads) {
   attend_hopper<64>(args);
 }
-RF_HOPPER_KERNEL(attend_hopper_128, AttendTilesArgs, kAttendHopperThreads) {
+RF_HOPPER_KERNEL_EARLY(attend_hopper_128, AttendTilesArgs, kAttendHopperThreads) {
   attend_hopper<128>(args);
 }
 

@@ -217,18 +217,18 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs&) {}
 
 #endif
 
-#define RF_HOPPER_MATMUL(name, Block)                                              \
-  RF_HOPPER_KERNEL(matmul_hopper_##name##_8, HopperMatmulArgs, kHopperThreads) {   \
-    hopper_matmul<Block, 8>(args);                                                 \
-  }                                                                                \
-  RF_HOPPER_KERNEL(matmul_hopper_##name##_16, HopperMatmulArgs, kHopperThreads) {  \
-    hopper_matmul<Block, 16>(args);                                                \
-  }                                                                                \
-  RF_HOPPER_KERNEL(matmul_hopper_##name##_64, HopperMatmulArgs, kHopperThreads) {  \
-    hopper_matmul<Block, 64>(args);                                                \
-  }                                                                                \
-  RF_HOPPER_KERNEL(matmul_hopper_##name##_128, HopperMatmulArgs, kHopperThreads) { \
-    hopper_matmul<Block, 128>(args);                                               \
+#define RF_HOPPER_MATMUL(name, Block)                                                    \
+  RF_HOPPER_KERNEL_EARLY(matmul_hopper_##name##_8, HopperMatmulArgs, kHopperThreads) {   \
+    hopper_matmul<Block, 8>(args);                                                       \
+  }                                                                                      \
+  RF_HOPPER_KERNEL_EARLY(matmul_hopper_##name##_16, HopperMatmulArgs, kHopperThreads) {  \
+    hopper_matmul<Block, 16>(args);                                                      \
+  }                                                                                      \
+  RF_HOPPER_KERNEL_EARLY(matmul_hopper_##name##_64, HopperMatmulArgs, kHopperThreads) {  \
+    hopper_matmul<Block, 64>(args);                                                      \
+  }                                                                                      \
+  RF_HOPPER_KERNEL_EARLY(matmul_hopper_##name##_128, HopperMatmulArgs, kHopperThreads) { \
+    hopper_matmul<Block, 128>(args);                                                     \
   }
 RF_INTEGER_FORMATS(RF_HOPPER_MATMUL)
 

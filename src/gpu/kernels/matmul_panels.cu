@@ -140,10 +140,10 @@ RF_DEVICE void matmul_panels(const MatmulPanelsArgs&) {}
 
 #endif
 
-RF_HOPPER_KERNEL_ALONE(matmul_panels_128, MatmulPanelsArgs, kMatmulPanelsThreads) {
+RF_HOPPER_ALONE_EARLY(matmul_panels_128, MatmulPanelsArgs, kMatmulPanelsThreads) {
   matmul_panels<128>(args);
 }
-RF_HOPPER_KERNEL_ALONE(matmul_panels_256, MatmulPanelsArgs, kMatmulPanelsThreads) {
+RF_HOPPER_ALONE_EARLY(matmul_panels_256, MatmulPanelsArgs, kMatmulPanelsThreads) {
   matmul_panels<256>(args);
 }
 

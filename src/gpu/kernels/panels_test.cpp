@@ -3,15 +3,12 @@
 #include <cmath>
 
 #include "gpu/kernels/matmul_panels.h"
-#include "gpu/kernels/repack.h"
-#include "support/kernel_device.h"
+#include "support/kernel_weights.h"
 
 namespace rocmforge::gpu {
 namespace {
 
-using testing::KernelTest;
 using testing::nmse;
-using testing::OnDevice;
 
 // Element (row, column) of panels of so many rows.
 float element(std::span<const uint8_t> panels, size_t row, size_t column, size_t width, size_t panel_rows) {
@@ -22,38 +19,12 @@ float element(std::span<const uint8_t> panels, size_t row, size_t column, size_t
   return to_float(half);
 }
 
-class Panels : public KernelTest {
+class Panels : public Products {
  protected:
-  struct TestWeight {
-    DType dtype;
-    uint32_t n_out, width;
-    std::vector<float> values;
-    OnDevice<uint8_t> memory;
-    Planes planes;
-  };
-  TestWeight weight(DType dtype, uint32_t n_out, uint32_t width) {
-    const DTypeInfo& info = dtype_info(dtype);
-    const size_t n_blocks = size_t{n_out} * width / info.block_elements;
-    std::vector<uint8_t> blocks(n_blocks * info.block_bytes);
-    ThreadPool pool(1);
-    encode(std::as_writable_bytes(std::span(blocks)), dtype, noise(size_t{n_out} * width), width, pool).value();
-    std::vector<float> values(size_t{n_out} * width);
-    decode(values, dtype, std::as_bytes(std::span(blocks)));
-    const PlaneTable table = plane_table(dtype);
-    const PlaneOffsets offsets = plane_offsets(table, n_blocks);
-    const OnDevice<uint8_t> raw = put(blocks);
-    OnDevice<uint8_t> memory(*device_, offsets.total_bytes);
-    RepackArgs args{{}, raw.data(), table, n_blocks};
-    Planes planes{};
-    for (uint32_t p = 0; p < table.n_planes; p++) planes.at[p] = args.planes[p] = memory.data() + offsets.at[p];
-    run("repack", "repack", repack_grid(n_blocks), kRepackThreads, args);
-    return {dtype, n_out, width, std::move(values), std::move(memory), planes};
-  }
   // Outputs from `first` on, n of them.
   void decode_weight(uint8_t* to, const TestWeight& w, uint32_t first, uint32_t n) {
-    const WeightPanelsArgs args{to, w.planes, first, w.n_out, w.width};
-    run("panels", "weight_panels_" + std::string(dtype_info(w.dtype).name), weight_panels_grid(args, n), kPanelsThreads,
-        args);
+    const WeightPanelsArgs args{to, w.planes, first, w.n_rows, w.width};
+    run("panels", "weight_panels_" + suffix(w.dtype), weight_panels_grid(args, n), kPanelsThreads, args);
   }
   OnDevice<uint8_t> panels_of(const std::vector<float>& x, uint32_t width) {
     const auto n = static_cast<uint32_t>(x.size() / width);

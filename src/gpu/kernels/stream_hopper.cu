@@ -13,6 +13,7 @@
 
 #include "gpu/runtime.h"
 
+#include <iterator>
 #include <utility>
 
 #include "gpu/fragment/hopper.h"
@@ -390,17 +391,21 @@ RF_DEVICE void stream(const StreamArgs&) {}
 
 #endif
 
-#define RF_STREAM(name, Block)                                     \
-  RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) { \
-    stream<Block, 1>(args);                                        \
-  }                                                                \
-  RF_KERNEL_EARLY(stream_##name##_8, StreamArgs, kStreamThreads) { \
-    stream<Block, 8>(args);                                        \
+// What the host reserves is what the kernel takes.
+template <class Block>
+constexpr uint32_t kStageBytes =
+    kStreamOutputs * (Strip<Block>::kStride + (std::end(Strip<Block>::kPlanes)[-1].n_bytes == 2 ? 4 : 0));
+
+#define RF_STREAM(name, Block)                                                \
+  static_assert(strip_shape(DType::name).stage_bytes == kStageBytes<Block> && \
+                strip_shape(DType::name).n_scales == Strip<Block>::kScales);  \
+  RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) {            \
+    stream<Block, 1>(args);                                                   \
+  }                                                                           \
+  RF_KERNEL_EARLY(stream_##name##_8, StreamArgs, kStreamThreads) {            \
+    stream<Block, 8>(args);                                                   \
   }
-#ifndef RF_STREAM_FORMATS
-#define RF_STREAM_FORMATS RF_INTEGER_FORMATS
-#endif
-RF_STREAM_FORMATS(RF_STREAM)
+RF_INTEGER_FORMATS(RF_STREAM)
 
 // Weights of two formats that share their inputs, as the files of mixed formats have them.
 #define RF_STREAM_PAIR(name, First, Second, rows)                           \

@@ -59,7 +59,7 @@ struct StripShape {
 };
 
 // Of the formats that have such kernels.
-inline StripShape strip_shape(DType dtype) {
+constexpr StripShape strip_shape(DType dtype) {
   switch (dtype) {
     case DType::q4_0:
     case DType::iq4_nl:

@@ -1,6 +1,6 @@
 #pragma once
-// Device memory for products by panels (kernels/panels.h): decoded weights, a piece of a matrix at a time, and two
-// inputs.
+// Device memory for products by panels (kernels/panels.h): decoded weights, a piece of a matrix at a time, and their
+// input.
 //
 // Threads: one at a time.
 

@@ -25,11 +25,15 @@ TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1151", "gfx1
 FIELD = re.compile(r"remark:\s+([A-Za-z ]+?)(?: \[[^\]]*\])?: (\S+) \[-Rpass-analysis")
 
 
-def measure(clang, file, target):
-    """Each kernel of a file: {name: {"VGPRs": n, ...}}."""
+def find_clang():
+    return shutil.which("amdclang++") or shutil.which("clang++-19")
+
+
+def compile_kernels(clang, file, target):
+    """A file's assembly, and each of its kernels: {name: {"VGPRs": n, ...}}."""
     command = [clang, "-x", "hip", "--offload-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib",
                "-std=c++20", "-O3", f"-I{ROOT / 'src'}", "-S", "-Rpass-analysis=kernel-resource-usage",
-               str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", "/dev/null"]
+               str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -39,7 +43,7 @@ def measure(clang, file, target):
             current = kernels.setdefault(value, {})
         elif current is not None and value.isdigit():
             current[name] = int(value)
-    return kernels
+    return done.stdout, kernels
 
 
 def markdown(of_targets):
@@ -65,7 +69,7 @@ def main():
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     targets = TARGETS if options.targets == "all" else options.targets.split(",")
-    clang = shutil.which("amdclang++") or shutil.which("clang++-19")
+    clang = find_clang()
     if clang is None:
         print("no clang for AMD targets")
         return 0
@@ -75,7 +79,7 @@ def main():
     if not options.markdown:
         print(f"{'kernel':28} {'target':8} {'VGPRs':>5} {'AGPRs':>5} {'spilled':>7} {'scratch':>7} {'LDS':>6} {'occupancy':>9}")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for (file, target), kernels in zip(jobs, pool.map(lambda job: measure(clang, *job), jobs)):
+        for (file, target), kernels in zip(jobs, pool.map(lambda job: compile_kernels(clang, *job)[1], jobs)):
             rows = sorted(kernels.items(), key=lambda k: (k[1]["Occupancy"], -k[1]["VGPRs"]))
             of_targets[target].update(kernels)
             for name, of in [] if options.markdown else rows if options.all else rows[:1]:

@@ -195,7 +195,7 @@ Result<void> GpuBackend::Runner::multiply(std::span<const gpu::MatvecPart> parts
   const uint32_t n_at_once = one_by_one ? 1 : gpu::kMatvecMaxRows;
   gpu::Grid grid = gpu::matvec_grid(part.n_out, input.n_rows, n_at_once, self_.device_->wave());
   for (const gpu::MatvecPart& further : parts.subspan(1)) {
-    grid.x += gpu::matvec_blocks(further.n_out, n_at_once, self_.device_->wave());
+    grid.x += gpu::matvec_blocks(further.n_out, self_.device_->wave());
     args.more[args.n_more++] = further;
   }
   return launch(one_by_one ? FormatKernel::matvec_1 : FormatKernel::matvec_8, dtype, grid, gpu::kMatvecThreads, args);

@@ -54,17 +54,18 @@ struct Eight<float> {
   RF_DEVICE float operator[](uint32_t i) const { return __builtin_bit_cast(float, words[i / 4].v[i % 4]); }
 };
 
-// n: elements that are there, any number. Heads of a multiple of eight elements are aligned, and n is 8 or 0.
-template <class T>
-RF_DEVICE Eight<T> load_eight(const T* at, uint32_t n, bool aligned) {
+// Eight elements, of which n are there. Heads of a multiple of eight are aligned, and lanes past their end (n = 0) read
+// what others need: their queries are zero.
+template <bool kAligned, class T>
+RF_DEVICE Eight<T> load_eight(const T* at, [[maybe_unused]] uint32_t n) {
   Eight<T> out{};
-  if (aligned) {
-    if (n != 0) out.load(at);
-    return out;
-  }
-  RF_UNROLL
-  for (uint32_t i = 0; i < 8; i++) {
-    if (i < n) out.put(i, at[i]);
+  if constexpr (kAligned) {
+    out.load(at);
+  } else {
+    RF_UNROLL
+    for (uint32_t i = 0; i < 8; i++) {
+      if (i < n) out.put(i, at[i]);
+    }
   }
   return out;
 }
@@ -102,7 +103,6 @@ struct RowAttention {
   RF_DEVICE void begin(Span) {}
 
   RF_DEVICE void attend(Span span, Span) {
-    const uint32_t first = span.first, end = span.end;
     RF_UNROLL
     for (uint32_t h = 0; h < kAttendHeads; h++) {
       largest[h] = kLowest;
@@ -110,8 +110,17 @@ struct RowAttention {
       RF_UNROLL
       for (uint32_t i = 0; i < 8; i++) sums[h][i] = 0;
     }
-    const uint32_t width = args.n_kv_heads * args.head_size, offset = heads.kv_head * args.head_size + d;
-    const bool aligned = args.head_size % 8 == 0;
+    if (args.head_size % 8 == 0) {
+      attend<true>(span.first, span.end);
+    } else {
+      attend<false>(span.first, span.end);
+    }
+  }
+
+  template <bool kAligned>
+  RF_DEVICE void attend(uint32_t first, uint32_t end) {
+    const uint32_t width = args.n_kv_heads * args.head_size;
+    const uint32_t offset = heads.kv_head * args.head_size + (n_mine != 0 ? d : 0);
     for (uint32_t p = first + thread_index() / kLanes; p - thread_index() / kLanes < end; p += kSets * kAhead) {
       Eight<T> keys[kAhead], values[kAhead];
       RF_UNROLL
@@ -119,20 +128,28 @@ struct RowAttention {
         // One that is not there is read as the last that is.
         const uint32_t at = p + j * kSets < end ? p + j * kSets : end - 1;
         const T* row = cache_row(static_cast<const T*>(args.cache), args.batch, block_x(), at, width) + offset;
-        keys[j] = load_eight(row, n_mine, aligned);
-        values[j] = load_eight(row + static_cast<uint64_t>(kPagePositions) * width, n_mine, aligned);
+        keys[j] = load_eight<kAligned>(row, n_mine);
+        values[j] = load_eight<kAligned>(row + static_cast<uint64_t>(kPagePositions) * width, n_mine);
       }
       RF_UNROLL
       for (uint32_t h = 0; h < kAttendHeads; h++) {
         if (h >= heads.n) break;
-        float scores[kAhead], next = largest[h];
+        float scores[kAhead];
         RF_UNROLL
         for (uint32_t j = 0; j < kAhead; j++) {
           float dot = 0;
           RF_UNROLL
           for (uint32_t i = 0; i < 8; i++) dot += q[h][i] * keys[j][i];
           for (uint32_t mask = kLanes / 2; mask > 0; mask /= 2) dot += shuffle_xor(dot, mask);
-          scores[j] = capped(dot, args.softcap);
+          scores[j] = dot;
+        }
+        if (args.softcap != 0) {  // once for all: a branch between loads and their use makes AMD's compiler wait there
+          RF_UNROLL
+          for (uint32_t j = 0; j < kAhead; j++) scores[j] = capped(scores[j], args.softcap);
+        }
+        float next = largest[h];
+        RF_UNROLL
+        for (uint32_t j = 0; j < kAhead; j++) {
           next = is_seen(p + j * kSets, end) && scores[j] > next ? scores[j] : next;
         }
         const float keep = exp_f32(largest[h] - next);

@@ -39,22 +39,29 @@ RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
       RF_UNROLL
       for (uint32_t i = 0; i < P::kGroups * kTogether; i++) {
         const uint32_t g = i / kTogether, j = i % kTogether, u = set * kTogether + j;
-        keep_order();  // AMD's compiler would load every group's activations first: more than there are registers
         const uint32_t place = static_cast<uint32_t>(P::place(u, g));
+        Group groups[kOutputs];
+        RF_UNROLL
+        for (uint32_t o = 0; o < kOutputs; o++) groups[o] = P::group(raw[s][o][j], u, g);
         RF_UNROLL
         for (uint32_t r = 0; r < kRows; r++) {
-          const uint64_t at = rows.input_row(r) * args.width + 16 * place;
-          const Word4 q = *reinterpret_cast<const Word4*>(args.q + at);
-          const ActivationScale scale = args.scales[at / 32];
-          const int sum = scale.sums[place % 2];
+          // AMD's compiler would load all activations first: more than there are registers.
+          if (r % 4 == 0) keep_order();
+          // A row's address is the same for all lanes, and the rest of it is 32 bits.
+          const uint64_t first_q = rows.input_row(r) * args.width;
+          const Word4 q = *reinterpret_cast<const Word4*>(args.q + first_q + 16 * place);
+          const ActivationScale scale = args.scales[first_q / 32 + place / 2];
+          const int sum = place % 2 == 0 ? scale.sums[0] : scale.sums[1];
           RF_UNROLL
           for (uint32_t o = 0; o < kOutputs; o++) {
-            const Group group = P::group(raw[s][o][j], u, g);
             int dot = 0;
-            for (int k = 0; k < 4; k++) dot = dot4(static_cast<int>(group.levels.v[k]), static_cast<int>(q.v[k]), dot);
+            for (int k = 0; k < 4; k++) {
+              dot = dot4(static_cast<int>(groups[o].levels.v[k]), static_cast<int>(q.v[k]), dot);
+            }
             dot -= P::kOffset * sum;
-            const float product = group.scale * static_cast<float>(dot) - group.minimum * static_cast<float>(sum);
-            sums[o][r] += rows.share * scale.scale * product;
+            const float product =
+                groups[o].scale * static_cast<float>(dot) - groups[o].minimum * static_cast<float>(sum);
+            sums[o][r] += scale.scale * product;
           }
         }
       }
@@ -68,27 +75,31 @@ RF_DEVICE void integer_matvec(const MatvecArgs& args) {
   MatvecRows<kRows, kOutputs> rows(args);
   if (rows.first_out >= rows.n_out) return;
   float sums[kOutputs][kRows] = {};
-  for (uint32_t n = 0; n < args.n_summed; n++) {
-    rows.begin(n);
-    if constexpr (kRows > 1) {
-      add_units<P, 1, 1>(sums, args, rows);
-    } else if (Block::kElements == 256 || args.width / 16 / P::kGroups % 2 == 0) {
-      // Two sets at once pay where a set is few bytes for its loads (measured on an H200).
-      constexpr uint32_t kSets = P::kOffset == 32 || P::kGroups == 1 ? 2 : 1;
-      add_units<P, 2, kSets>(sums, args, rows);
-    } else {
-      add_units<P, 1, 1>(sums, args, rows);
+  if constexpr (kRows > 1) {
+    add_units<P, 1, 1>(sums, args, rows);
+  } else {
+    for (uint32_t n = 0; n < args.n_summed; n++) {
+      rows.begin(n);
+      float of_pair[kOutputs][kRows] = {};
+      if (Block::kElements == 256 || args.width / 16 / P::kGroups % 2 == 0) {
+        // Two sets at once pay where a set is few bytes for its loads (measured on an H200).
+        constexpr uint32_t kSets = P::kOffset == 32 || P::kGroups == 1 ? 2 : 1;
+        add_units<P, 2, kSets>(of_pair, args, rows);
+      } else {
+        add_units<P, 1, 1>(of_pair, args, rows);
+      }
+      rows.add(sums, of_pair);
     }
   }
   rows.store(sums);
 }
 
-#define RF_INTEGER_MATVEC(name, Block)                       \
-  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) { \
-    integer_matvec<Block, 1, kMatvecOutputs1>(args);         \
-  }                                                          \
-  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) { \
-    integer_matvec<Block, kMatvecMaxRows, 1>(args);          \
+#define RF_INTEGER_MATVEC(name, Block)                           \
+  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) {     \
+    integer_matvec<Block, 1, kMatvecOutputs>(args);              \
+  }                                                              \
+  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) {     \
+    integer_matvec<Block, kMatvecMaxRows, kMatvecOutputs>(args); \
   }
 RF_INTEGER_FORMATS(RF_INTEGER_MATVEC)
 

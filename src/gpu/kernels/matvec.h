@@ -9,8 +9,8 @@
 
 namespace rocmforge::gpu {
 
-// out[r] = w * x[r] + bias, or, with a routing, a product with experts' matrices, each laid out like w and so many
-// bytes after it. Pairs (row, expert) are numbered row after row:
+// out[r] = w * x[r] + bias, or, with a routing (matvec_FORMAT_1 alone), a product with experts' matrices, each laid out
+// like w and so many bytes after it. Pairs (row, expert) are numbered row after row:
 //
 //   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs share an input
 //   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their shares
@@ -43,15 +43,15 @@ struct MatvecArgs {
 
 inline constexpr uint32_t kMatvecThreads = 128;
 inline constexpr uint32_t kMatvecMaxRows = 8;
-inline constexpr uint32_t kMatvecOutputs1 = 2;  // outputs of a wave when there is one row
+inline constexpr uint32_t kMatvecOutputs = 2;  // of a wave
 
-// n_at_once: the kernel's, 1 or 8.
-inline uint32_t matvec_blocks(uint32_t n_out, uint32_t n_at_once, uint32_t wave) {
-  const uint32_t per_block = kMatvecThreads / wave * (n_at_once == 1 ? kMatvecOutputs1 : 1);
+inline uint32_t matvec_blocks(uint32_t n_out, uint32_t wave) {
+  const uint32_t per_block = kMatvecThreads / wave * kMatvecOutputs;
   return (n_out + per_block - 1) / per_block;
 }
+// n_at_once: the kernel's rows, 1 or 8.
 inline Grid matvec_grid(uint32_t n_out, uint32_t n_rows, uint32_t n_at_once, uint32_t wave) {
-  return {matvec_blocks(n_out, n_at_once, wave), (n_rows + n_at_once - 1) / n_at_once};
+  return {matvec_blocks(n_out, wave), (n_rows + n_at_once - 1) / n_at_once};
 }
 
 }  // namespace rocmforge::gpu

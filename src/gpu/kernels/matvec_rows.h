@@ -48,8 +48,9 @@ struct MatvecRows {
     const uint64_t expert = static_cast<uint64_t>(args.routing[2 * pair]);
     const uint64_t offset = args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride;
     RF_UNROLL
-    for (uint32_t p = 0; p < kMaxPlanes; p++) {  // as numbers: formats with fewer planes have no addresses to add to
-      w.at[p] = reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(args.w.at[p]) + offset);
+    for (uint32_t p = 0; p < kMaxPlanes; p++) {
+      // Not as numbers: AMD's compiler would lose that these are global memory, and wait for all loads at once.
+      w.at[p] = args.w.at[p] != nullptr ? args.w.at[p] + offset : nullptr;
     }
     first_input = pair / args.pairs_per_input;
     if (args.weighed) share = args.routing[2 * pair + 1];
@@ -64,6 +65,15 @@ struct MatvecRows {
     if (args.routing != nullptr) return first_input;
     const uint32_t row = first_row + r;
     return row < args.n_rows ? row : args.n_rows - 1;
+  }
+
+  // Adds the pair's products times its share.
+  RF_DEVICE void add(float (&sums)[kOutputs][kRows], const float (&of_pair)[kOutputs][kRows]) const {
+    RF_UNROLL
+    for (uint32_t o = 0; o < kOutputs; o++) {
+      RF_UNROLL
+      for (uint32_t r = 0; r < kRows; r++) sums[o][r] += share * of_pair[o][r];
+    }
   }
 
   // With a routing, the biases of the experts that were added, times their shares.

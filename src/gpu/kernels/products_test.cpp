@@ -92,7 +92,7 @@ TEST_P(Products, OfThreeWeightsInOneLaunch) {
     args.more[0] = {weights[1].planes, b.data(), nullptr, 3};
     args.more[1] = {weights[2].planes, c.data(), on_bias.data(), 40};
     Grid grid = matvec_grid(21, 1, 1, device_->wave());
-    for (const uint32_t n_out : {3u, 40u}) grid.x += matvec_blocks(n_out, 1, device_->wave());
+    for (const uint32_t n_out : {3u, 40u}) grid.x += matvec_blocks(n_out, device_->wave());
     run(dtype == DType::f16 ? "matvec_float" : "matvec", "matvec_" + suffix(dtype) + "_1", grid, kMatvecThreads, args);
     EXPECT_LE(nmse(a.values(), product(weights[0], x, {})), matvec_tolerance(dtype));
     EXPECT_LE(nmse(b.values(), product(weights[1], x, {})), matvec_tolerance(dtype));

@@ -31,24 +31,32 @@ void EngineCore::accept(std::unique_ptr<LiveRequest> request) {
   const auto submitted = scheduler_.submit(request->sequence());
   CHECK(submitted.ok());
   const RequestId id = request->id();
-  requests_.emplace(id, std::move(request));
+  CHECK(requests_.empty() || requests_.back().first < id);
+  requests_.emplace_back(id, std::move(request));
+}
+
+EngineCore::Requests::iterator EngineCore::find(RequestId id) {
+  const auto at = std::ranges::lower_bound(requests_, id, {}, &Requests::value_type::first);
+  return at != requests_.end() && at->first == id ? at : requests_.end();
+}
+
+std::unique_ptr<LiveRequest> EngineCore::take(Requests::iterator at) {
+  std::unique_ptr<LiveRequest> request = std::move(at->second);
+  requests_.erase(at);
+  return request;
 }
 
 void EngineCore::cancel(RequestId id) {
-  const auto at = requests_.find(id);
+  const auto at = find(id);
   if (at == requests_.end()) return;
   CHECK(scheduler_.cancel(id));
-  const auto request = std::move(at->second);
-  requests_.erase(at);
   totals_.n_cancelled++;
-  request->finish(clock_(), FinishReason::cancelled, {});
+  take(at)->finish(clock_(), FinishReason::cancelled, {});
 }
 
 void EngineCore::end_all(const Error& error) {
-  while (!requests_.empty()) {
-    const auto request = std::move(requests_.begin()->second);
-    requests_.erase(requests_.begin());
-    CHECK(scheduler_.cancel(request->id()));
+  for (const auto& [id, request] : std::exchange(requests_, {})) {
+    CHECK(scheduler_.cancel(id));
     totals_.n_failed++;
     request->finish(clock_(), FinishReason::error, error);
   }
@@ -61,6 +69,7 @@ void EngineCore::step() {
   const Layout layout = lay_out(plan);
   failure_.reset();
   if (auto ran = run(layout.batch); !ran.ok()) failure_ = std::move(ran).error();
+  deliver();
   const TimePoint now = clock_();
   outputs_.begin(plan.n_outputs, layout.n_sampled);
 
@@ -71,10 +80,10 @@ void EngineCore::step() {
   std::vector<RequestId> ended;
   for (size_t i = 0; i < results.size(); i++) {
     if (failure_ && results[i].kind == RunResult::Kind::advanced) {
-      requests_.at(plan.runs[i].id)->fail(*failure_);
+      request(plan.runs[i].id).fail(*failure_);
       results[i] = {.kind = RunResult::Kind::failed};
     }
-    if (results[i].kind != RunResult::Kind::advanced) ended.push_back(plan.runs[i].id);
+    (results[i].kind == RunResult::Kind::advanced ? undelivered_ : ended).push_back(plan.runs[i].id);
   }
   scheduler_.commit(results);
   for (const RequestId id : ended) end(id, now);
@@ -86,17 +95,26 @@ void EngineCore::step() {
   } else {
     n_device_failures_ = 0;
   }
+  const bool can_wait = has_work() && plan_.backend().runs_ahead() && plan_.weights().is_settled();
+  if (!can_wait) deliver();
+}
+
+void EngineCore::deliver() {
+  for (const RequestId id : undelivered_) {
+    if (const auto at = find(id); at != requests_.end()) at->second->deliver();
+  }
+  undelivered_.clear();
 }
 
 // A failed read of the outputs is everybody's failure, a failure to make something of them is the request's own.
 RunResult EngineCore::advance(const SequenceRun& run, uint32_t first_output, TimePoint now) {
-  LiveRequest& request = *requests_.at(run.id);
-  const uint32_t n_before = request.usage().n_generated;
-  const RunResult result = request.advance(run, first_output, outputs_, now);
-  totals_.n_generated_tokens += request.usage().n_generated - n_before;
+  LiveRequest& one = request(run.id);
+  const uint32_t n_before = one.usage().n_generated;
+  const RunResult result = one.advance(run, first_output, outputs_, now);
+  totals_.n_generated_tokens += one.usage().n_generated - n_before;
   if (result.kind == RunResult::Kind::failed) {
-    totals_.n_not_finite += request.error()->code == ErrorCode::model_not_finite;
-    if (request.error()->code == ErrorCode::device_failed) failure_ = request.error();
+    totals_.n_not_finite += one.error()->code == ErrorCode::model_not_finite;
+    if (one.error()->code == ErrorCode::device_failed) failure_ = one.error();
   }
   return result;
 }
@@ -105,9 +123,9 @@ void EngineCore::send_starts(const StepPlan& plan) {
   const TimePoint now = clock_();
   for (const SequenceRun& run : plan.runs) {
     if (!run.n_cached) continue;
-    LiveRequest& request = *requests_.at(run.id);
-    totals_.n_prompt_tokens += request.n_prompt();
-    request.start(now, *run.n_cached);
+    LiveRequest& one = request(run.id);
+    totals_.n_prompt_tokens += one.n_prompt();
+    one.start(now, *run.n_cached);
   }
 }
 
@@ -143,9 +161,7 @@ Result<void> EngineCore::run(const Batch& batch) {
 }
 
 void EngineCore::end(RequestId id, TimePoint now) {
-  const auto at = requests_.find(id);
-  const auto request = std::move(at->second);
-  requests_.erase(at);
+  const auto request = take(find(id));
   (request->reason() == FinishReason::error ? totals_.n_failed : totals_.n_finished)++;
   request->finish(now);
 }

@@ -5,9 +5,10 @@
 // Threads: one at a time.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -33,14 +34,16 @@ class EngineCore {
 
   // REQUIRES: its sequence is accepted by the scheduler; not dead
   void accept(std::unique_ptr<LiveRequest> request);
-  // Between steps: its end is sent before this returns.
+  // Between steps: its end is sent before this returns, after what it has said.
   void cancel(RequestId id);
   void end_all(const Error& error);
 
   bool has_work() const { return scheduler_.has_work(); }
   size_t n_requests() const { return requests_.size(); }
-  // Schedules, runs, samples, commits. A failure ends the requests that took part in the step, and when the device
-  // cannot be used again all of them: then is_dead().
+  // Schedules, runs, samples, commits, delivers. A failure ends the requests that took part in the step, and when the
+  // device cannot be used again all of them: then is_dead().
+  // While another step follows and the device works by itself, tokens are delivered when that step is on its way: what
+  // becomes of them is no part of the time in which the device idles.
   void step();
   bool is_dead() const { return death_.has_value(); }
   // Why it is dead, for requests that come too late.
@@ -54,11 +57,17 @@ class EngineCore {
     std::vector<uint32_t> first_outputs;  // by run of the plan
     uint32_t n_sampled = 0;
   };
+  using Requests = std::vector<std::pair<RequestId, std::unique_ptr<LiveRequest>>>;  // by ascending id
+
+  Requests::iterator find(RequestId id);
+  LiveRequest& request(RequestId id) { return *find(id)->second; }  // REQUIRES: there is one
+  std::unique_ptr<LiveRequest> take(Requests::iterator at);
   static Layout lay_out(const StepPlan& plan);
   Result<void> reserve();
   Result<void> run(const Batch& batch);
   void send_starts(const StepPlan& plan);
   RunResult advance(const SequenceRun& run, uint32_t first_output, TimePoint now);
+  void deliver();
   void end(RequestId id, TimePoint now);
   void recover();
   void adapt_to(double step_seconds, uint32_t n_rows);
@@ -69,7 +78,8 @@ class EngineCore {
   Clock clock_;
   Scheduler scheduler_;
   StepOutputs outputs_;
-  std::map<RequestId, std::unique_ptr<LiveRequest>> requests_;
+  Requests requests_;
+  std::vector<RequestId> undelivered_;  // who has perhaps something to send
   CoreStats totals_;
   bool is_reserved_ = false;
   std::optional<Error> failure_;       // of the whole step

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "cpu/backend.h"
@@ -23,9 +24,12 @@ class FaultyBackend final : public Backend {
  public:
   bool fail_next_run = false;
   bool fail_next_read = false;
-  bool is_lost = false;         // every call fails from now on
+  bool is_lost = false;   // every call fails from now on
+  bool is_ahead = false;  // says that the device works by itself
+  std::function<void()> when_run = [] {};
   std::set<uint32_t> nan_rows;  // of the next read_candidates
   std::string_view name() const override { return "faulty"; }
+  bool runs_ahead() const override { return is_ahead; }
   Placement& placement() override { return cpu_.placement(); }
   uint64_t pass_bytes(const PassMemory& memory) const override { return cpu_.pass_bytes(memory); }
   Result<void> reserve(const PassMemory& memory) override {
@@ -36,6 +40,11 @@ class FaultyBackend final : public Backend {
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override {
     if (is_lost || std::exchange(fail_next_run, false)) return failure();
     return cpu_.run(steps, batch, weights);
+  }
+  Result<void> run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
+                           const WeightStore& weights) override {
+    when_run();
+    return Backend::run_settled(stages, batch, weights);
   }
   Result<void> read(std::span<float> out, SlotId slot) override { return cpu_.read(out, slot); }
   Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
@@ -136,6 +145,53 @@ TEST_F(EngineFaults, ALostDeviceEndsEveryone) {
   EXPECT_TRUE(core->is_dead());
   EXPECT_FALSE(core->has_work());
   for (const Collector& collector : collectors) expect_error(collector, ErrorCode::device_failed);
+}
+
+// The tokens of a step are sent when the next is on its way, if that helps; nothing else is different.
+TEST_F(EngineFaults, TokensDoNotHoldUpADeviceThatWorksByItself) {
+  for (const bool is_ahead : {false, true}) {
+    backend.is_ahead = is_ahead;
+    Collector first, second;
+    accept(1, first);
+    accept(2, second);
+    core->step();  // which also brings the weights
+    std::vector<size_t> n_sent;
+    backend.when_run = [&] { n_sent.push_back(first.tokens().size()); };
+    run_to_the_end();
+    backend.when_run = [] {};
+    std::vector<size_t> n_expected;
+    for (size_t n = 1; n < expected.tokens.size(); n++) n_expected.push_back(is_ahead ? n - 1 : n);
+    EXPECT_EQ(n_sent, n_expected);
+    expect_right(first);
+    expect_right(second);
+  }
+}
+
+TEST_F(EngineFaults, WhatWasSaidIsSentBeforeAnyEnd) {
+  backend.is_ahead = true;
+  for (const bool is_cancel : {true, false}) {
+    Collector collector;
+    accept(1, collector);
+    core->step();
+    core->step();
+    EXPECT_EQ(collector.tokens().size(), 1u);
+    if (is_cancel) {
+      core->cancel(RequestId(1));
+      EXPECT_EQ(collector.wait().reason, FinishReason::cancelled);
+    } else {
+      core->end_all({ErrorCode::draining, "enough"});
+      expect_error(collector, ErrorCode::draining);
+    }
+    EXPECT_EQ(collector.tokens(), std::vector(expected.tokens.begin(), expected.tokens.begin() + 2));
+  }
+  Collector failing;
+  accept(1, failing);
+  core->step();
+  core->step();
+  backend.fail_next_run = true;
+  core->step();
+  expect_error(failing, ErrorCode::device_failed);
+  EXPECT_EQ(failing.tokens().size(), 2u);
 }
 
 TEST_F(EngineFaults, ACancelledRequestIsGoneBeforeTheNextStep) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,6 +18,7 @@ LiveRequest::LiveRequest(RequestId id, GenerationRequest request, uint32_t max_t
                        .salt = std::move(request.cache_salt),
                        .max_tokens = max_tokens,
                        .ignore_end_of_text = request.ignore_end_of_text,
+                       .may_be_stopped = !request.stop.empty(),
                        .tokenizer = &tokenizer,
                        .decoder = tokenizer::StreamDecoder(
                            tokenizer, {.stop = request.stop, .show_special = request.ignore_end_of_text})}),
@@ -87,20 +89,33 @@ Result<RunResult> LiveRequest::generate(Generation& generation, uint32_t row, St
   }
   TokenEvent event{.token = token, .text = {}};
   if (sampling.want_logprobs) event.logprobs = TRY(outputs.logprobs(row, token, sampling.n_logprobs));
-  // A vocabulary may be padded to a round size: such a token has no text.
-  bool is_stopped = false;
-  if (generation.tokenizer->contains(token)) {
-    auto output = generation.decoder.push(token);
-    event.text = std::move(output.text);
-    is_stopped = output.stopped.has_value();
-  }
-  send(std::move(event));
+  CHECK(!generation.unsent);
+  generation.unsent = std::move(event);
+  generation.has_text = false;
+  const bool is_stopped = generation.may_be_stopped && decode(generation);
   tokens_.push_back(token);
   if (is_stopped || usage_.n_generated == generation.max_tokens) {
     reason_ = is_stopped ? FinishReason::stop : FinishReason::length;
     return ended;
   }
   return RunResult{.kind = RunResult::Kind::advanced, .token = token};
+}
+
+// The text of what is unsent; whether a stop string has ended it.
+bool LiveRequest::decode(Generation& generation) {
+  generation.has_text = true;
+  // A vocabulary may be padded to a round size: such a token has no text.
+  if (!generation.tokenizer->contains(generation.unsent->token)) return false;
+  auto output = generation.decoder.push(generation.unsent->token);
+  generation.unsent->text = std::move(output.text);
+  return output.stopped.has_value();
+}
+
+void LiveRequest::deliver() {
+  auto* generation = std::get_if<Generation>(&kind_);
+  if (generation == nullptr || !generation->unsent) return;
+  if (!generation->has_text) decode(*generation);
+  send(*std::exchange(generation->unsent, std::nullopt));
 }
 
 Result<RunResult> LiveRequest::embed(Embedding& embedding, const SequenceRun& run, uint32_t first_output,
@@ -132,6 +147,7 @@ void LiveRequest::finish(TimePoint now, FinishReason reason, std::optional<Error
 }
 
 void LiveRequest::finish(TimePoint now) {
+  deliver();
   FinishEvent event{.reason = reason_, .error = error_};
   if (auto* generation = std::get_if<Generation>(&kind_)) event.text = generation->decoder.finish().text;
   if (usage_.n_generated > 0) usage_.decode_seconds = seconds(now - first_token_);

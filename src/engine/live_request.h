@@ -34,12 +34,14 @@ class LiveRequest {
   bool wants_nothing() const;
 
   void start(TimePoint now, uint32_t n_cached);
-  // A run of it has been computed; its outputs begin at this row. Sends what became certain. model_not_finite and other
-  // errors end it: RunResult::Kind::failed, and error() says why.
+  // A run of it has been computed; its outputs begin at this row. What it says now is sent by deliver().
+  // model_not_finite and other errors end it: RunResult::Kind::failed, and error() says why.
   RunResult advance(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, TimePoint now);
+  // Sends the token of the last advance(), if there was one and it has not been sent.
+  void deliver();
   // The run could not be computed.
   void fail(Error error);
-  // Sends the last event: with what advance() or fail() left, or with what the caller says.
+  // Delivers, and sends the last event: with what advance() or fail() left, or with what the caller says.
   void finish(TimePoint now);
   void finish(TimePoint now, FinishReason reason, std::optional<Error> error);
 
@@ -53,8 +55,11 @@ class LiveRequest {
     std::string salt;
     uint32_t max_tokens = 0;
     bool ignore_end_of_text = false;
+    bool may_be_stopped = false;  // by a string: then the text is needed to know
     const tokenizer::Tokenizer* tokenizer = nullptr;
     tokenizer::StreamDecoder decoder;
+    std::optional<TokenEvent> unsent = {};
+    bool has_text = false;  // of what is unsent
   };
   struct Embedding {
     Pooling pooling = Pooling::mean;
@@ -62,6 +67,7 @@ class LiveRequest {
   };
 
   Result<RunResult> generate(Generation& generation, uint32_t row, StepOutputs& outputs, TimePoint now);
+  static bool decode(Generation& generation);
   Result<RunResult> embed(Embedding& embedding, const SequenceRun& run, uint32_t first_output, StepOutputs& outputs);
   void send(RequestEvent&& event) { receiver_(std::move(event)); }
 

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 #include "engine/logit_adjustments.h"
 #include "engine/tail_bounds.h"
@@ -21,13 +23,29 @@ Result<void> check_range(std::string_view name, double value, double least, doub
                fmt::format("sampling: {} {} is not in {} to {}", name, value, least, most)};
 }
 
-// How likely each is beside the first, at a temperature.
-std::vector<double> weights_of(std::span<const Candidate> sorted, double temperature) {
-  std::vector<double> weights(sorted.size());
-  const double best = sorted[0].logit;
-  for (size_t i = 0; i < sorted.size(); i++) weights[i] = std::exp((sorted[i].logit - best) / temperature);
-  return weights;
-}
+// How likely each of some tokens is beside the first, at a temperature. Those of candidates need no memory but their
+// own.
+class Weights {
+ public:
+  Weights(std::span<const Candidate> sorted, double temperature) {
+    if (sorted.size() > few_.size()) many_.resize(sorted.size());
+    const std::span<double> all = many_.empty() ? std::span<double>(few_).first(sorted.size()) : std::span(many_);
+    const double best = sorted[0].logit;
+    for (size_t i = 0; i < sorted.size(); i++) all[i] = std::exp((sorted[i].logit - best) / temperature);
+    all_ = all;
+  }
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+
+  operator std::span<const double>() const { return all_; }
+  size_t size() const { return all_.size(); }
+  double back() const { return all_.back(); }
+
+ private:
+  std::array<double, kCandidates> few_;
+  std::vector<double> many_;
+  std::span<const double> all_;
+};
 
 double sum_of(std::span<const double> weights) {
   double total = 0;
@@ -77,18 +95,18 @@ TokenId token_of(const Candidate& candidate) {
 
 // A draw from all tokens that top_k has left.
 TokenId draw(std::span<const Candidate> sorted, const SamplingOptions& options, double unit) {
-  const std::vector<double> plain = weights_of(sorted, 1);
+  const Weights plain(sorted, 1);
   size_t n_kept = sorted.size();
   if (options.top_p < 1) n_kept = std::min(n_kept, n_reaching(plain, options.top_p, sum_of(plain)));
   n_kept = n_with_min_p(plain, n_kept, options.min_p);
-  const std::vector<double> weights = weights_of(sorted.first(n_kept), options.temperature);
+  const Weights weights(sorted.first(n_kept), options.temperature);
   return token_of(sorted[std::min(index_at(weights, unit * sum_of(weights)), n_kept - 1)]);
 }
 
 // The same when `sorted` is only the beginning of what top_k has left, and the rest is known by bounds.
 std::optional<TokenId> draw(std::span<const Candidate> sorted, const Tail& tail, const SamplingOptions& options,
                             double unit) {
-  const std::vector<double> plain = weights_of(sorted, 1);
+  const Weights plain(sorted, 1);
   const double known = sum_of(plain);
   const auto n_kept = [&](double total) {
     const size_t n = options.top_p < 1 ? n_reaching(plain, options.top_p, total) : plain.size() + 1;
@@ -97,13 +115,13 @@ std::optional<TokenId> draw(std::span<const Candidate> sorted, const Tail& tail,
     return is_tail_cut ? n_with_min_p(plain, plain.size(), options.min_p) : n;
   };
   const size_t fewest = n_kept(known + tail.mass.least), most = n_kept(known + tail.mass.most);
-  const std::vector<double> weights = weights_of(sorted.first(std::min(fewest, sorted.size())), options.temperature);
+  const Weights weights(sorted.first(std::min(fewest, sorted.size())), options.temperature);
   double least = sum_of(weights);
   if (fewest == most && most <= sorted.size()) {
     return token_of(sorted[std::min(index_at(weights, unit * least), weights.size() - 1)]);
   }
   double all = least;
-  if (most > weights.size()) all = sum_of(weights_of(sorted.first(std::min(most, sorted.size())), options.temperature));
+  if (most > weights.size()) all = sum_of(Weights(sorted.first(std::min(most, sorted.size())), options.temperature));
   if (most > sorted.size()) {
     const Bounds rest = tail.mass_at(options.temperature);
     all += rest.most;
@@ -187,19 +205,22 @@ Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const
   CHECK(n_vocab > 0);
   if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
   const LogitAdjustments adjustments(options, history, n_vocab);
-  std::vector<Candidate> sorted(row.top, row.top + std::min(n_vocab, kCandidates));
+  std::span<const Candidate> sorted(row.top, std::min(n_vocab, kCandidates));
   const UnseenTokens unseen(row, adjustments, n_vocab);
+  std::vector<Candidate> adjusted;
   if (!adjustments.empty()) {
-    for (Candidate& c : sorted) c.logit = adjustments.apply(c.id, c.logit);
-    std::sort(sorted.begin(), sorted.end(), is_before);
+    adjusted.assign(sorted.begin(), sorted.end());
+    for (Candidate& c : adjusted) c.logit = adjustments.apply(c.id, c.logit);
+    std::sort(adjusted.begin(), adjusted.end(), is_before);
     // A token that was not seen may come before those that are not above the bar.
-    if (unseen.exist()) std::erase_if(sorted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
+    if (unseen.exist()) std::erase_if(adjusted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
+    sorted = adjusted;
   }
   if (sorted.empty()) return std::nullopt;
   if (options.temperature == 0) return token_of(sorted[0]);
 
   const uint32_t n_asked = options.top_k == 0 ? n_vocab : std::min(options.top_k, n_vocab);
-  if (n_asked <= sorted.size()) return draw(std::span(sorted).first(n_asked), options, unit);
+  if (n_asked <= sorted.size()) return draw(sorted.first(n_asked), options, unit);
   return draw(sorted, unseen.tail(sorted, n_asked), options, unit);
 }
 

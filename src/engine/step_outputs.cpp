@@ -11,27 +11,23 @@ namespace rocmforge {
 void StepOutputs::begin(uint32_t n_outputs, uint32_t n_sampled) {
   n_outputs_ = n_outputs;
   n_sampled_ = n_sampled;
-  candidates_.clear();
+  has_candidates_ = false;
   logits_.clear();
   hidden_.clear();
 }
 
 Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
   CHECK(row < n_sampled_);
-  if (candidates_.empty()) {
-    candidates_.resize(n_sampled_);
-    if (auto read = read_candidates(); !read.ok()) {
-      candidates_.clear();
-      return std::move(read).error();
-    }
-  }
+  if (!has_candidates_) TRY(read_candidates());
   return &candidates_[row];
 }
 
 // What a device wrote that is about to fail must not be taken for tokens.
 Result<void> StepOutputs::read_candidates() {
-  TRY(plan_->backend().read_candidates(candidates_, plan_->logits()));
-  for (const RowCandidates& row : candidates_) {
+  if (candidates_.size() < n_sampled_) candidates_.resize(n_sampled_);
+  const auto rows = std::span(candidates_).first(n_sampled_);
+  TRY(plan_->backend().read_candidates(rows, plan_->logits()));
+  for (const RowCandidates& row : rows) {
     if (std::isnan(row.log_sum_exp)) continue;  // nobody takes one of these
     for (const Candidate& candidate : row.top) {
       if (candidate.id >= n_vocab()) {
@@ -40,6 +36,7 @@ Result<void> StepOutputs::read_candidates() {
       }
     }
   }
+  has_candidates_ = true;
   return {};
 }
 

@@ -38,8 +38,9 @@ class StepOutputs {
 
   const ExecutionPlan* plan_;
   uint32_t n_outputs_ = 0, n_sampled_ = 0;
-  std::vector<RowCandidates> candidates_;  // empty, like the others: not read yet
-  std::vector<float> logits_, hidden_;
+  bool has_candidates_ = false;
+  std::vector<RowCandidates> candidates_;  // of the largest step so far: nothing to allocate or clear in a step
+  std::vector<float> logits_, hidden_;     // empty: not read yet
 };
 
 }  // namespace rocmforge

@@ -37,6 +37,7 @@ class GpuBackend final : public Backend {
   std::string_view name() const override { return name_; }
   Placement& placement() override { return placement_; }
   uint32_t rows_of_a_pass() const override { return device_->has_hopper() ? 2048 : 512; }
+  bool runs_ahead() const override { return true; }
   const gpu::Device& device() const { return *device_; }
 
   Result<void> check_steps(std::span<const Step> steps, const WeightStore& weights) const override;

@@ -41,6 +41,9 @@ class Backend {
   // Tokens of a long prompt that are worth taking in one pass: more pay for memory and time to the first token, and
   // hardly in rate.
   virtual uint32_t rows_of_a_pass() const { return 256; }
+  // Whether run() and run_settled() return while the device still works, so that the host may do something else until
+  // it reads.
+  virtual bool runs_ahead() const { return false; }
   // Memory of the host that a device works with by itself, held now.
   virtual uint64_t pinned_bytes() const { return 0; }
 

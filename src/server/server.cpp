@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "server/api/api.h"
+#include "server/api/deliveries.h"
 #include "server/api/registry_source.h"
 
 namespace rocmforge::server {
@@ -17,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStep = 20ms;  // between two looks whether all is done
-constexpr auto kFlush = 5s;  // for the last answers to reach their clients
+constexpr auto kFlush = 5s;   // for the last answers to reach their clients
 
 // A connection is a file descriptor, and the usual limit is 1,024 of them.
 void raise_descriptor_limit(size_t n) {
@@ -52,6 +53,7 @@ struct Server::State {
   ModelRegistry& registry;
   const std::chrono::milliseconds drain;
   std::atomic<bool> is_draining = false;
+  std::shared_ptr<Deliveries> deliveries;
   std::unique_ptr<Api> api;
   std::unique_ptr<HttpServer> http;  // last: its workers end first
 };
@@ -66,13 +68,16 @@ Result<std::unique_ptr<Server>> Server::create(ModelRegistry& registry, const Se
   ApiOptions api = options.api;
   api.access.any_host = api.access.any_host || !state->http->is_loopback();
   api.http_stats = [s] { return s->http->stats(); };
-  state->api = std::make_unique<Api>(registry_source(registry), std::move(api),
+  state->deliveries = Deliveries::make([s](std::function<void()> call) { s->http->post(std::move(call)); });
+  state->api = std::make_unique<Api>(registry_source(registry, state->deliveries), std::move(api),
                                      [s](std::function<void()> work) { s->http->post_work(std::move(work)); });
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Server::~Server() = default;
+Server::~Server() {
+  state_->deliveries->close();
+}
 
 const std::string& Server::address() const {
   return state_->http->address();
@@ -82,6 +87,7 @@ uint16_t Server::port() const {
 }
 void Server::run() {
   state_->http->run();
+  state_->deliveries->close();
 }
 void Server::note_started() {
   state_->api->metrics().started(seconds_since_process_start());

@@ -2,7 +2,7 @@
 // One request on its way through the API, and what all of them share.
 //
 // Threads: routes run on a worker thread, or on the event loop where they only look something up; the events of a
-// generation come on the engine's thread. None of it waits for anything.
+// generation come on the event loop, too (deliveries.h). None of it waits for anything.
 
 #include <atomic>
 #include <functional>

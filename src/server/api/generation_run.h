@@ -9,7 +9,7 @@
 //   std::string end(const RequestUsage& total);                         // events that close the stream
 //   std::string whole(std::span<const ChoiceSoFar>, const RequestUsage& total);
 //
-// Threads: start() on a worker; events on the engine's thread, one at a time; cancel() on any. Chunks wait in `held_`
+// Threads: start() on a worker; events on the event loop, one at a time; cancel() on any. Chunks wait in `held_`
 // until every choice was accepted: a stream that has begun can no longer be answered with a status.
 
 #include <memory>
@@ -186,7 +186,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     if (!events.empty()) call_.exchange->write(events);
   }
   void end_record(std::string reason) { call_.shared->requests.end(id_, std::move(reason), n_generated_); }
-  // This is the engine's thread, on which its model must not end, should this be the last to hold it.
+  // Should this be the last to hold the model, its end takes longer than an event loop has.
   void release() {
     call_.shared->post_work([model = std::move(model_)] {});
   }

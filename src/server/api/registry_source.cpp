@@ -3,17 +3,17 @@
 namespace rocmforge::server {
 namespace {
 
-ModelRef served(ModelHandle handle) {
+ModelRef served(ModelHandle handle, std::shared_ptr<Deliveries> deliveries) {
   ServedModel model;
   model.name = handle->name();
   model.n_context = handle->engine().n_context();
   model.tokenizer = &handle->tokenizer();
   model.chat_template = &handle->chat_template();
-  model.generate = [handle](GenerationRequest request, EventReceiver receiver) {
-    return handle->engine().submit(std::move(request), std::move(receiver));
+  model.generate = [handle, deliveries](GenerationRequest request, EventReceiver receiver) {
+    return handle->engine().submit(std::move(request), deliveries->to(std::move(receiver)));
   };
-  model.embed = [handle](EmbeddingRequest request, EventReceiver receiver) {
-    return handle->engine().submit(std::move(request), std::move(receiver));
+  model.embed = [handle, deliveries](EmbeddingRequest request, EventReceiver receiver) {
+    return handle->engine().submit(std::move(request), deliveries->to(std::move(receiver)));
   };
   model.cancel = [handle](RequestId id) { handle->engine().cancel(id); };
   return std::make_shared<const ServedModel>(std::move(model));
@@ -21,19 +21,20 @@ ModelRef served(ModelHandle handle) {
 
 }  // namespace
 
-ModelSource registry_source(ModelRegistry& registry) {
+ModelSource registry_source(ModelRegistry& registry, std::shared_ptr<Deliveries> deliveries) {
   ModelSource source;
   source.list = [&registry] { return registry.list(); };
   source.default_name = [&registry] { return registry.default_name(); };
-  source.acquire = [&registry](std::string_view name, std::function<void(Result<ModelRef>)> ready) {
-    registry.acquire(name, [ready = std::move(ready)](Result<ModelHandle> handle) {
-      ready(handle.ok() ? Result<ModelRef>(served(std::move(*handle))) : Result<ModelRef>(std::move(handle.error())));
+  source.acquire = [&registry, deliveries](std::string_view name, std::function<void(Result<ModelRef>)> ready) {
+    registry.acquire(name, [deliveries, ready = std::move(ready)](Result<ModelHandle> handle) {
+      ready(handle.ok() ? Result<ModelRef>(served(std::move(*handle), deliveries))
+                        : Result<ModelRef>(std::move(handle.error())));
     });
   };
-  source.try_acquire = [&registry](std::string_view name) -> std::optional<ModelRef> {
+  source.try_acquire = [&registry, deliveries](std::string_view name) -> std::optional<ModelRef> {
     auto handle = registry.try_acquire(name);
     if (!handle) return {};
-    return served(std::move(*handle));
+    return served(std::move(*handle), deliveries);
   };
   source.load = [&registry](std::string_view name) { return registry.load(name); };
   source.unload = [&registry](std::string_view name) { return registry.unload(name); };

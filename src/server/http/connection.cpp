@@ -5,7 +5,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/post.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <ctime>
 
@@ -188,7 +188,7 @@ void Connection::watch(std::shared_ptr<Exchange> exchange) {
 awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep) {
   const bool is_head = exchange->request().method == "HEAD", is_old = exchange->request().is_http_1_0;
   exchange->on_output([weak = weak_from_this(), executor = socket_.get_executor()] {
-    asio::post(executor, [weak] {
+    asio::dispatch(executor, [weak] {
       if (const auto self = weak.lock()) self->output_.cancel();
     });
   });

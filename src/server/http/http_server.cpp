@@ -184,6 +184,10 @@ void HttpServer::post_work(std::function<void()> work) {
   asio::post(state_->workers, std::move(work));
 }
 
+void HttpServer::post(std::function<void()> call) {
+  asio::post(state_->loop, std::move(call));
+}
+
 void HttpServer::post_after(std::chrono::milliseconds delay, std::function<void()> call) {
   asio::post(state_->loop, [this, delay, call = std::move(call)]() mutable {
     auto timer = std::make_shared<asio::steady_timer>(state_->loop, delay);

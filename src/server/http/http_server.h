@@ -65,6 +65,7 @@ class HttpServer {
   // On one of the worker threads.
   void post_work(std::function<void()> work);
   // On the event loop.
+  void post(std::function<void()> call);
   void post_after(std::chrono::milliseconds delay, std::function<void()> call);
   // `call` gets the number of SIGTERMs and SIGINTs so far, on the event loop.
   void on_signal(std::function<void(int)> call);

@@ -165,13 +165,14 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
     const uint32_t bytes = std::max(shared_bytes(formats[0]), shared_bytes(formats[1]));
     if (bytes <= gpu::kStreamMaxShared) {
       gpu::StreamPairArgs args{formats[0].args, formats[1].args};
-      args.second.first_block = args.first.n_blocks;
+      gpu::divide_stream(args.first, formats[0].n_strips, 0, args.first.n_blocks);
+      gpu::divide_stream(args.second, formats[1].n_strips, args.first.n_blocks, args.second.n_blocks);
       args.second.normed = nullptr;
       return launch(TRY(self_.kernels_.get(*kernel)), {{gpu::kStreamBlocks}, gpu::kStreamThreads, bytes}, args);
     }
   }
   for (StreamPart& part : formats) {
-    part.args.n_blocks = std::min(part.n_strips, gpu::kStreamBlocks);
+    gpu::divide_stream(part.args, part.n_strips, 0, std::min(part.n_strips, gpu::kStreamBlocks));
     TRY(launch(TRY(self_.kernels_.get(rows == 1 ? FormatKernel::stream_1 : FormatKernel::stream_8, part.dtype)),
                {{part.args.n_blocks}, gpu::strip_shape(part.dtype).warps(rows) * 32, shared_bytes(part)}, part.args));
   }

@@ -54,6 +54,11 @@ RF_DEVICE void multiply_halves(float (&d)[4], const uint32_t (&top)[2], const ui
         "f"(c[3]));
 }
 
+RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
+  const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&product);
+}
+
 template <class Block, uint32_t kRows>
 class Stream {
   using S = Strip<Block>;
@@ -62,7 +67,9 @@ class Stream {
   static constexpr uint32_t kRowsBytes = kStreamOutputs * S::kStride;
   static constexpr StripShape kShape{kRowsBytes + (kHasApart ? 4 * kStreamOutputs : 0), S::kScales};
   static constexpr uint32_t kStageBytes = kShape.stage_bytes;
-  static constexpr uint32_t kWarps = kShape.warps(kRows), kStages = kShape.stages(kRows);
+  static constexpr uint32_t kWarps = kShape.warps(kRows), kStages = kStreamStages;
+  // Stages asked for before the inputs, which would have to wait behind more.
+  static constexpr uint32_t kEarly = kRows == 1 ? 1 : kStages;
   static constexpr uint32_t kSums = kRows == 1 ? 2 : 4;
   static constexpr uint32_t kBatch = stream_batch(kRows);
 
@@ -71,25 +78,25 @@ class Stream {
       : args_(a),
         n_pieces_(a.width / kStreamColumns),
         ways_(n_pieces_ <= 8 ? 8 : 16),
-        n_slots_(kWarps > ways_ ? kWarps / ways_ : 1),
-        step_(kWarps / n_slots_),
-        slot_(wave() / step_),
-        way_(wave() % step_),
+        n_slots_(kWarps == 16 && n_pieces_ <= 8 ? 2 : 1),
+        step_(n_slots_ == 2 ? 8 : kWarps),
+        slot_(n_slots_ == 2 ? wave() / 8 : 0),
+        way_(wave() - slot_ * 8),
         ring_(shared),
         inputs_(a, shared + kWarps * kStages * kStageBytes),
         reduced_(inputs_.end()) {
-    uint32_t n_strips = 0;
-    for (uint32_t p = 0; p < a.n_parts; p++) n_strips += strips_of(p);
-    if (activates()) n_strips = strips_of(0);
-    n_items_ = (n_strips + a.n_blocks - 1 - block()) / a.n_blocks * (activates() ? 2 : 1);
+    n_items_ = (a.n_items + (block() < a.n_longer ? 1 : 0)) * (activates() ? 2 : 1);
     carried_ = reinterpret_cast<float4*>(reduced_ + kBatch * n_slots_ * ways_ * kRows * kStreamSumStride);
   }
 
   RF_DEVICE void run() {
     Cursor ahead{way_, slot_, way_, 0, where(slot_)};
     if (slot_ >= n_items_ || way_ >= n_pieces_) ahead.piece = n_pieces_;
-    for (uint32_t s = 0; s < kStages; s++) fetch(ahead, s);
+    if constexpr (kRows == 1) inputs_.ask_for_norm();
+    for (uint32_t s = 0; s < kEarly; s++) fetch(ahead, s);
     wait_for_inputs();
+    if constexpr (kRows == 1) inputs_.ask();
+    for (uint32_t s = kEarly; s < kStages; s++) fetch(ahead, s);
     inputs_.prepare();
     uint32_t stage = 0;
     for (uint32_t begin = 0; begin < n_pieces_; begin += args_.phase) {
@@ -130,6 +137,7 @@ class Stream {
   }
 
  private:
+  using Rows = typename S::Row[2];
   struct Where {
     uint32_t part, strip;
   };
@@ -226,9 +234,10 @@ class Stream {
     }
   }
 
+  // Sixteen outputs' sums over a piece, added to `total`. The order of sums is the same for one row and for more: over
+  // the groups 2t and 2t + 1, then over t, two and two.
   RF_DEVICE void multiply(float (&total)[kSums], uint32_t piece, uint32_t place, uint32_t stage) const {
     const uint32_t g = lane() / 4, t = lane() % 4;
-    const uint32_t row = kRows == 1 ? 0 : g;  // of the inputs, in the right operand
     const uint8_t* staged = stage_at(stage);
     float d[2] = {};
     if constexpr (kHasApart) {
@@ -236,51 +245,15 @@ class Stream {
       RF_UNROLL
       for (uint32_t i = 0; i < 2; i++) d[i] = half_in(staged + kRowsBytes + 4 * (g + 8 * i) + 2 * odd);
     }
-    typename S::Row rows[2] = {{staged + g * S::kStride, t, d[0]}, {staged + (g + 8) * S::kStride, t, d[1]}};
-    const uint8_t* inputs = inputs_.halves(place, row) + 16 * t;
-    constexpr float kZeros[4] = {};
+    Rows rows = {{staged + g * S::kStride, t, d[0]}, {staged + (g + 8) * S::kStride, t, d[1]}};
     float scaled[kSums] = {};
-    const auto add = [&](const float(&c)[4], uint32_t q, uint32_t h) {
-      const float scales[2] = {rows[0].scale(q, h), rows[1].scale(q, h)};
-      RF_UNROLL
-      for (uint32_t i = 0; i < kSums; i++) {
-        scaled[i] = fmaf(scales[2 * i / kSums], c[kRows == 1 ? 2 * i : i], scaled[i]);
-      }
-    };
-    RF_UNROLL
-    for (uint32_t q = 0; q < 8; q++) {
-      uint32_t first[2][2], second[2][2];
-      rows[0].decode(q, first[0], second[0]);
-      rows[1].decode(q, first[1], second[1]);
-      const uint4 x = *reinterpret_cast<const uint4*>(inputs + 64 * q);
-      float c[4], c2[4];
-      multiply_halves(c, first[0], first[1], x.x, x.y, kZeros);
-      if constexpr (S::kScales == 1) {
-        multiply_halves(c2, second[0], second[1], x.z, x.w, c);
-        add(c2, q, 0);
-      } else {
-        add(c, q, 0);
-        multiply_halves(c2, second[0], second[1], x.z, x.w, kZeros);
-        add(c2, q, 1);
-      }
+    if constexpr (kRows == 1) {
+      add_groups_apart(scaled, rows, place);
+    } else {
+      add_groups(scaled, rows, place);
     }
     float lifted[4] = {};
-    if constexpr (S::kBottoms) {
-      const uint8_t* sums = inputs_.sums(place, row) + 4 * t;
-      uint32_t bottoms[2][2];
-      RF_UNROLL
-      for (uint32_t r = 0; r < 2; r++) {
-        bottoms[r][0] = rows[r].bottoms(0);
-        bottoms[r][1] = S::kScales == 1 ? bottoms[r][0] : rows[r].bottoms(1);
-      }
-      multiply_halves(lifted, bottoms[0], bottoms[1], word_at(sums), word_at(sums + 16), kZeros);
-      if constexpr (S::kScales == 2) {
-        float more[4];
-        multiply_halves(more, bottoms[0], bottoms[1], word_at(sums + 32), word_at(sums + 48), lifted);
-        RF_UNROLL
-        for (uint32_t i = 0; i < 4; i++) lifted[i] = more[i];
-      }
-    }
+    if constexpr (S::kBottoms) multiply_bottoms(lifted, rows, place);
     const float* factors = inputs_.factors(place) + (kRows == 1 ? 0 : 2 * t);
     RF_UNROLL
     for (uint32_t i = 0; i < kSums; i++) {
@@ -288,6 +261,94 @@ class Stream {
       float sum = r.common() * scaled[i];
       if constexpr (S::kBottoms) sum = fmaf(r.lift(), lifted[kRows == 1 ? 2 * i : i], sum);
       total[i] = fmaf(factors[kRows == 1 ? 0 : i % 2], sum, total[i]);
+    }
+  }
+
+  // Eight rows are the columns of the right operand: each group's sums are scaled before the next group's.
+  RF_DEVICE void add_groups(float (&scaled)[kSums], Rows& rows, uint32_t place) const {
+    const uint8_t* inputs = inputs_.halves(place, lane() / 4) + 16 * (lane() % 4);
+    constexpr float kZeros[4] = {};
+    float before[kSums] = {};  // of an even t
+    RF_UNROLL
+    for (uint32_t j = 0; j < 4; j++) {
+      float sums[kSums] = {};
+      const auto add = [&](const float(&c)[4], uint32_t q, uint32_t h) {
+        const float scales[2] = {rows[0].scale(q, h), rows[1].scale(q, h)};
+        RF_UNROLL
+        for (uint32_t i = 0; i < kSums; i++) sums[i] = fmaf(scales[2 * i / kSums], c[i], sums[i]);
+      };
+      RF_UNROLL
+      for (uint32_t q = 2 * j; q < 2 * j + 2; q++) {
+        uint32_t first[2][2], second[2][2];
+        rows[0].decode(q, first[0], second[0]);
+        rows[1].decode(q, first[1], second[1]);
+        const uint4 x = *reinterpret_cast<const uint4*>(inputs + 64 * q);
+        float c[4], c2[4];
+        multiply_halves(c, first[0], first[1], x.x, x.y, kZeros);
+        if constexpr (S::kScales == 1) {
+          multiply_halves(c2, second[0], second[1], x.z, x.w, c);
+          add(c2, q, 0);
+        } else {
+          add(c, q, 0);
+          multiply_halves(c2, second[0], second[1], x.z, x.w, kZeros);
+          add(c2, q, 1);
+        }
+      }
+      RF_UNROLL
+      for (uint32_t i = 0; i < kSums; i++) {
+        if (j % 2 == 0) {
+          before[i] = sums[i];
+        } else if (j == 1) {
+          scaled[i] = before[i] + sums[i];
+        } else {
+          scaled[i] += before[i] + sums[i];
+        }
+      }
+    }
+  }
+
+  // One row leaves seven columns free: column q is for group q. The right operand is zero elsewhere, so that all groups
+  // go into one set of sums, and a lane scales those of its own groups alone.
+  RF_DEVICE void add_groups_apart(float (&scaled)[kSums], Rows& rows, uint32_t place) const {
+    const uint32_t g = lane() / 4, t = lane() % 4;
+    const uint4 x = *reinterpret_cast<const uint4*>(inputs_.halves(place, 0) + 64 * g + 16 * t);
+    float sums[S::kScales][2][4] = {};  // [h][q % 2]: of groups 2t and 2t + 1
+    RF_UNROLL
+    for (uint32_t q = 0; q < 8; q++) {
+      uint32_t first[2][2], second[2][2];
+      rows[0].decode(q, first[0], second[0]);
+      rows[1].decode(q, first[1], second[1]);
+      const uint32_t is_own = g == q ? 0x3C003C00u : 0;  // two ones
+      auto& c = sums[0][q % 2];
+      multiply_halves(c, first[0], first[1], multiply_pairs(x.x, is_own), multiply_pairs(x.y, is_own), c);
+      auto& c2 = sums[S::kScales - 1][q % 2];
+      multiply_halves(c2, second[0], second[1], multiply_pairs(x.z, is_own), multiply_pairs(x.w, is_own), c2);
+    }
+    RF_UNROLL
+    for (uint32_t r = 0; r < 2; r++) {
+      float sum = 0;
+      RF_UNROLL
+      for (uint32_t i = 0; i < 2; i++) {
+        RF_UNROLL
+        for (uint32_t h = 0; h < S::kScales; h++) sum = fmaf(rows[r].own_scale(i, h), sums[h][i][2 * r + i], sum);
+      }
+      sum += shuffle_xor(sum, 1);
+      scaled[r] = sum + shuffle_xor(sum, 2);
+    }
+  }
+
+  RF_DEVICE void multiply_bottoms(float (&lifted)[4], const Rows& rows, uint32_t place) const {
+    const uint8_t* sums = inputs_.sums(place, kRows == 1 ? 0 : lane() / 4) + 4 * (lane() % 4);
+    constexpr float kZeros[4] = {};
+    uint32_t bottoms[2][2];
+    RF_UNROLL
+    for (uint32_t r = 0; r < 2; r++) {
+      bottoms[r][0] = rows[r].bottoms(0);
+      bottoms[r][1] = S::kScales == 1 ? bottoms[r][0] : rows[r].bottoms(1);
+    }
+    multiply_halves(lifted, bottoms[0], bottoms[1], word_at(sums), word_at(sums + 16), kZeros);
+    if constexpr (S::kScales == 2) {
+      multiply_halves(lifted, bottoms[0], bottoms[1], word_at(sums + 32), word_at(sums + 48), lifted);
     }
   }
 
@@ -317,11 +378,21 @@ class Stream {
       for (uint32_t i = 0; i < 4; i++) to[(2 * t + i % 2) * kStreamSumStride + g + i / 2 * 8] = total[i];
     }
   }
+  // Ways are summed in groups, as the blocks of a cluster have them when there are more rows (stream_many_hopper.h).
   RF_DEVICE float sum_of(uint32_t item, uint32_t row, uint32_t output) const {
+    return n_pieces_ <= 16 ? sum_of_groups<4>(item, row, output) : sum_of_groups<8>(item, row, output);
+  }
+  template <uint32_t kGroups>
+  RF_DEVICE float sum_of_groups(uint32_t item, uint32_t row, uint32_t output) const {
     float sum = 0;
     RF_UNROLL
-    for (uint32_t w = 0; w < 16; w++) {
-      if (w < ways_) sum += sums_of(item, w)[row * kStreamSumStride + output];
+    for (uint32_t group = 0; group < kGroups; group++) {
+      float of_group = 0;
+      RF_UNROLL
+      for (uint32_t w = group; w < 16; w += kGroups) {
+        if (w < ways_) of_group += sums_of(item, w)[row * kStreamSumStride + output];
+      }
+      sum += of_group;
     }
     return sum;
   }

@@ -34,9 +34,18 @@ struct StreamArgs {
   // Not store: of two parts of equal size, activated[r] = activation(first) * second.
   StreamAfter after = StreamAfter::store;
   float* activated = nullptr;
-  // The blocks that do it.
+  // The blocks that do it: divide_stream().
   uint32_t first_block = 0, n_blocks = 0;
+  uint32_t n_items = 0,
+           n_longer = 0;  // strips (or pairs of a gate and its partner) of each; the first ones have one more
 };
+// Strips, or pairs of them, for `n_blocks` blocks from `first_block` on.
+constexpr void divide_stream(StreamArgs& args, uint32_t n_strips, uint32_t first_block, uint32_t n_blocks) {
+  args.first_block = first_block;
+  args.n_blocks = n_blocks;
+  args.n_items = n_strips / n_blocks;
+  args.n_longer = n_strips % n_blocks;
+}
 // Of two formats: the first one's blocks come first.
 struct StreamPairArgs {
   StreamArgs first, second;
@@ -45,6 +54,7 @@ struct StreamPairArgs {
 inline constexpr uint32_t kStreamOutputs = 16;    // of a strip
 inline constexpr uint32_t kStreamColumns = 256;   // of a piece: what a warp takes at a time
 inline constexpr uint32_t kStreamThreads = 512;   // at most
+inline constexpr uint32_t kStreamStages = 2;      // pieces of a warp on their way or being used
 inline constexpr uint32_t kStreamRowBytes = 576;  // of a piece's 256 inputs as halves, padded against bank conflicts
 inline constexpr uint32_t kStreamSumStride = 20;  // from one row's sixteen sums to the next one's
 inline constexpr uint32_t kStreamMaxShared = 227 << 10;
@@ -54,8 +64,6 @@ struct StripShape {
   uint32_t stage_bytes;
   uint32_t n_scales;  // for 32 columns
   constexpr uint32_t warps(uint32_t rows) const { return rows > 1 && stage_bytes > 4096 ? 8 : 16; }
-  // Pieces of a warp on their way or being used.
-  constexpr uint32_t stages(uint32_t rows) const { return rows == 1 && stage_bytes <= 3072 ? 3 : 2; }
 };
 
 // Of the formats that have such kernels.
@@ -104,7 +112,7 @@ constexpr uint32_t stream_phase(uint32_t n_pieces, uint32_t rows) {
 constexpr uint32_t stream_shared_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
   const uint32_t n_warps = strip.warps(rows), phase = stream_phase(n_pieces, rows), ways = n_pieces <= 8 ? 8 : 16;
   const uint32_t n_slots = n_warps > ways ? n_warps / ways : 1;
-  const uint32_t ring = n_warps * strip.stages(rows) * strip.stage_bytes;
+  const uint32_t ring = n_warps * kStreamStages * strip.stage_bytes;
   const uint32_t inputs = phase * rows * (kStreamRowBytes + 32 * strip.n_scales + 4);
   const uint32_t squares = n_pieces * rows * 4;
   const uint32_t reduced = stream_batch(rows) * n_slots * ways * rows * kStreamSumStride * 4;

@@ -43,33 +43,79 @@ class StreamInputs {
   }
   RF_DEVICE const float* factors(uint32_t place) const { return factors_ + place * kRows; }
 
-  // The first phase's inputs. A warp's first piece is read once, even if it has to be normalised.
+  // One row: what a warp prepares is asked for ahead of its use, weights of the norm even before the inputs are there.
+  RF_DEVICE void ask_for_norm() {
+    if (args_.norm_weight == nullptr) return;
+    RF_UNROLL
+    for (uint32_t i = 0; i < kHeld; i++) {
+      if (held(i) < n_pieces_) load(held_norm_[i], args_.norm_weight + held(i) * kStreamColumns);
+    }
+  }
+  RF_DEVICE void ask() {
+    RF_UNROLL
+    for (uint32_t i = 0; i < kHeld; i++) {
+      if (held(i) < n_pieces_) load(held_[i], held(i));
+    }
+  }
+
+  // The first phase's inputs; those of one row have been asked for.
   RF_DEVICE void prepare() {
-    float v[kRows][8];
-    if (args_.norm_weight != nullptr) {
-      for (uint32_t piece = wave() + kWarps; piece < n_pieces_; piece += kWarps) {
-        load(v, piece);
-        add_squares(v, piece);
-      }
+    if constexpr (kRows == 1) {
+      prepare_held();
+    } else {
+      prepare_now();
     }
-    if (wave() < n_pieces_) load(v, wave());
-    if (args_.norm_weight != nullptr) {
-      if (wave() < n_pieces_) add_squares(v, wave());
-      sync_block();
-    }
-    if (wave() < n_pieces_) convert(v, wave(), 0);
-    for (uint32_t piece = wave() + kWarps; piece < args_.phase; piece += kWarps) convert(piece, 0);
     sync_block();
   }
 
   // A piece of the inputs as halves, with the sums of its groups; `begin` is its phase's first.
   RF_DEVICE void convert(uint32_t piece, uint32_t begin) {
-    float v[kRows][8];
+    float v[kRows][8], norm[8];
     load(v, piece);
-    convert(v, piece, begin);
+    if (args_.norm_weight != nullptr) load(norm, args_.norm_weight + piece * kStreamColumns);
+    convert(v, norm, piece, begin);
   }
 
  private:
+  static constexpr uint32_t kHeld = kRows == 1 ? 4 : 0;
+  RF_DEVICE static uint32_t held(uint32_t i) { return wave() + i * kWarps; }  // a piece
+
+  RF_DEVICE void prepare_held() {
+    if (args_.norm_weight != nullptr) {
+      RF_UNROLL
+      for (uint32_t i = 0; i < kHeld; i++) {
+        if (held(i) < n_pieces_) add_squares(held_[i], held(i));
+      }
+      add_squares_from(held(kHeld));
+      sync_block();
+    }
+    RF_UNROLL
+    for (uint32_t i = 0; i < kHeld; i++) {
+      if (held(i) < n_pieces_) convert(held_[i], held_norm_[i], held(i), 0);
+    }
+    for (uint32_t piece = held(kHeld); piece < n_pieces_; piece += kWarps) convert(piece, 0);
+  }
+  // A warp's first piece is read once, even if it has to be normalised.
+  RF_DEVICE void prepare_now() {
+    float v[kRows][8], norm[8];
+    if (args_.norm_weight != nullptr) add_squares_from(held(1));
+    if (held(0) < n_pieces_) load(v, held(0));
+    if (args_.norm_weight != nullptr) {
+      if (held(0) < n_pieces_) add_squares(v, held(0));
+      sync_block();
+      if (held(0) < n_pieces_) load(norm, args_.norm_weight + held(0) * kStreamColumns);
+    }
+    if (held(0) < n_pieces_) convert(v, norm, held(0), 0);
+    for (uint32_t piece = held(1); piece < args_.phase; piece += kWarps) convert(piece, 0);
+  }
+  RF_DEVICE void add_squares_from(uint32_t first) const {
+    for (uint32_t piece = first; piece < n_pieces_; piece += kWarps) {
+      float v[kRows][8];
+      load(v, piece);
+      add_squares(v, piece);
+    }
+  }
+
   RF_DEVICE static void load(float (&v)[8], const float* from) {
     const auto* at = reinterpret_cast<const float4*>(from + 8 * lane());
     const float4 a = at[0], b = at[1];
@@ -95,9 +141,7 @@ class StreamInputs {
     }
   }
 
-  RF_DEVICE void convert(float (&v)[kRows][8], uint32_t piece, uint32_t begin) {
-    float weights[8];
-    if (args_.norm_weight != nullptr) load(weights, args_.norm_weight + piece * kStreamColumns);
+  RF_DEVICE void convert(float (&v)[kRows][8], const float (&norm)[8], uint32_t piece, uint32_t begin) {
     RF_UNROLL
     for (uint32_t r = 0; r < kRows; r++) {
       if (r >= args_.n_rows) break;
@@ -106,7 +150,7 @@ class StreamInputs {
         for (uint32_t p = lane(); p < n_pieces_; p += 32) squares += squares_[r * n_pieces_ + p];
         const float scale = 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
         RF_UNROLL
-        for (uint32_t e = 0; e < 8; e++) v[r][e] = v[r][e] * scale * weights[e];
+        for (uint32_t e = 0; e < 8; e++) v[r][e] = v[r][e] * scale * norm[e];
         if (block_x() == args_.first_block && args_.normed != nullptr) {
           auto* to = reinterpret_cast<float4*>(args_.normed + static_cast<uint64_t>(r) * args_.width +
                                                piece * kStreamColumns + 8 * lane());
@@ -162,6 +206,7 @@ class StreamInputs {
   uint32_t n_pieces_;
   uint8_t *inputs_, *sums_;
   float *factors_, *squares_;
+  float held_[kHeld + 1][kRows][8], held_norm_[kHeld + 1][8];
 };
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -17,7 +17,7 @@ class Streamed : public Products {
     const StripShape strip = strip_shape(dtype);
     args.phase = stream_phase(n_pieces, rows);
     const uint32_t n_items = 2 * ((n_strips + kStreamBlocks - 1) / kStreamBlocks);
-    args.n_blocks = std::min(n_strips, kStreamBlocks);
+    divide_stream(args, n_strips, 0, std::min(n_strips, kStreamBlocks));
     run("stream_hopper", "stream_" + suffix(dtype) + "_" + std::to_string(rows),
         {{args.n_blocks}, 32 * strip.warps(rows), stream_shared_bytes(strip, n_pieces, rows, n_items)}, args);
   }
@@ -106,10 +106,10 @@ TEST_P(Streamed, OfTwoFormats) {
     const auto x = noise(n * 512);
     const auto on_x = put(x), out_a = space(n * 80), out_b = space(n * 48);
     StreamPairArgs args{};
-    args.first = {.x = on_x.data(), .n_rows = n, .width = 512, .phase = 2, .n_parts = 1, .n_blocks = 2};
+    args.first = {.x = on_x.data(), .n_rows = n, .width = 512, .phase = 2, .n_parts = 1};
     args.second = args.first;
-    args.second.first_block = 2;
-    args.second.n_blocks = 1;
+    divide_stream(args.first, 5, 0, 2);
+    divide_stream(args.second, 3, 2, 1);
     args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};
     args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
     run("stream_hopper", "stream_q4_k_q6_k_" + std::to_string(n),

@@ -6,8 +6,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "support/loaded_model.h"
@@ -253,6 +256,56 @@ TEST(Lazy, AnyFailingReadFailsOnePassOnly) {
       ASSERT_EQ(evaluate_all(session, tokens), expected) << "after read " << n;
     }
   }
+}
+
+// The CPU, sending rows to experts that are ordered.
+class MisroutingBackend final : public Backend {
+ public:
+  std::optional<float> expert;
+  std::optional<SlotId> routing;
+  std::string_view name() const override { return "misrouting"; }
+  Placement& placement() override { return cpu_.placement(); }
+  uint64_t pass_bytes(const PassMemory& memory) const override { return cpu_.pass_bytes(memory); }
+  Result<void> reserve(const PassMemory& memory) override { return cpu_.reserve(memory); }
+  void release() override { cpu_.release(); }
+  Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override {
+    return cpu_.run(steps, batch, weights);
+  }
+  Result<void> read(std::span<float> out, SlotId slot) override {
+    TRY(cpu_.read(out, slot));
+    if (expert && slot == routing) out[out.size() / 2] = *expert;
+    return {};
+  }
+  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
+    return cpu_.read_candidates(out, logits);
+  }
+
+ private:
+  CpuBackend cpu_{{.n_threads = 1}};
+};
+
+TEST(Lazy, RoutingThatIsNoExpertIsAFailureOfTheDevice) {
+  const TempDir dir;
+  TinyModel{.n_layers = 2, .n_experts = 16, .n_experts_used = 2}.write(dir.file("m.gguf"));
+  auto backend = std::make_unique<MisroutingBackend>();
+  MisroutingBackend& device = *backend;
+  const LoadedModel model = LoadedModel::open_on(std::move(backend), dir.file("m.gguf"));
+  for (const Stage& stage : model.plan->stages()) {
+    if (stage.experts) device.routing = stage.experts->routing;
+  }
+  ASSERT_TRUE(device.routing);
+  Session session = model.session();
+  const auto tokens = some_tokens(3, 96);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float expert : {16.0f, -1.0f, 4294967296.0f, -kInfinity, kInfinity, std::nanf("")}) {
+    device.expert = expert;
+    const auto result = session.evaluate(tokens);
+    ASSERT_FALSE(result.ok()) << expert;
+    EXPECT_EQ(result.error().code, ErrorCode::device_failed) << result.error().message;
+    session.rewind(0);
+  }
+  device.expert.reset();
+  EXPECT_TRUE(session.evaluate(tokens).ok());
 }
 
 TEST(Lazy, AFileThatChangedMeanwhileIsAnErrorAndOtherModelsGoOn) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "plan/execution_plan.h"
@@ -64,21 +66,27 @@ class Ahead {
   size_t n_asked_ = 0;
 };
 
-// The weights of the experts that the rows of the batch were routed to.
+// The weights of the experts that the rows of the batch were routed to. A device that is about to fail may say
+// anything.
 Result<std::vector<WeightId>> routed_experts(const ExecutionPlan& plan, const StageExperts& experts,
                                              const Batch& batch) {
   std::vector<float> routing(size_t{n_routed_rows(plan, experts, batch)} * 2 * experts.n_used);
   TRY(plan.backend().read(routing, experts.routing));
+  uint32_t n_experts = UINT32_MAX;
+  for (const ExpertStack& stack : experts.stacks) n_experts = std::min(n_experts, stack.n);
   std::vector<uint32_t> used;
-  for (size_t i = 0; i < routing.size(); i += 2) used.push_back(static_cast<uint32_t>(routing[i]));
+  for (size_t i = 0; i < routing.size(); i += 2) {
+    if (!(routing[i] >= 0 && routing[i] < static_cast<float>(n_experts))) {
+      return Error{ErrorCode::device_failed,
+                   fmt::format("forward: the device sent a row to expert {} of {}", routing[i], n_experts)};
+    }
+    used.push_back(static_cast<uint32_t>(routing[i]));
+  }
   std::ranges::sort(used);
   used.erase(std::ranges::unique(used).begin(), used.end());
   std::vector<WeightId> ids;
   for (const ExpertStack& stack : experts.stacks) {
-    for (const uint32_t expert : used) {
-      CHECK(expert < stack.n);
-      ids.push_back(stack[expert]);
-    }
+    for (const uint32_t expert : used) ids.push_back(stack[expert]);
   }
   return ids;
 }

@@ -162,7 +162,7 @@ void register_all() {
     for (size_t i = 0; i < kernels->n_packed; i++) {
       const PackedFormat* format = &kernels->packed[i];
       const std::string type = isa + "/" + std::string(dtype_info(static_cast<DType>(format->dtype)).name);
-      for (const size_t n : {1, 4, 32}) {
+      for (const size_t n : {1, 2, 4, 8, 32}) {
         add(type + "/tokens:" + std::to_string(n),
             [=](benchmark::State& state) { packed_matmul(state, kernels, format, n, kCached); });
       }

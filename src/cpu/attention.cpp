@@ -38,6 +38,12 @@ void store_row(std::byte* head, const float* row, const KvShape& shape, const Ke
 
 }  // namespace
 
+void store_head(const KvCache& cache, const Kernels& kernels, const BatchSequence& sequence, uint32_t position,
+                uint32_t layer, KvPlane plane, uint64_t head, const float* row) {
+  std::byte* to = cache.head_at(sequence.pages[position / kPageTokens], layer, plane, head);
+  store_row(to, row, cache.shape(), kernels, plane, position % kPageTokens);
+}
+
 void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, const Batch& batch, uint32_t layer,
               KvPlane plane, const float* rows) {
   const KvShape& shape = cache.shape();
@@ -45,10 +51,8 @@ void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, co
   const auto store = [&](size_t head) {
     for (const BatchSequence& sequence : batch.sequences) {
       for (uint32_t r = 0; r < sequence.n_rows; r++) {
-        const uint32_t position = sequence.first_position + r;
-        std::byte* to = cache.head_at(sequence.pages[position / kPageTokens], layer, plane, head);
         const float* row = rows + uint64_t{sequence.first_row + r} * shape.width + head * shape.head_size;
-        store_row(to, row, shape, kernels, plane, position % kPageTokens);
+        store_head(cache, kernels, sequence, sequence.first_position + r, layer, plane, head, row);
       }
     }
   };
@@ -60,7 +64,8 @@ void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, co
 }
 
 void Attention::attend(float* out, const float* q, const Attend& step, std::span<const float> sinks,
-                       const KvCache& cache, const Batch& batch) {
+                       const KvCache& cache, const Batch& batch, const Before& before) {
+  CHECK(!before || batch.sequences.size() == batch.n_rows());
   CHECK(step.n_kv_heads > 0 && step.n_heads % step.n_kv_heads == 0);
   CHECK(step.n_kv_heads * step.head_size == cache.shape().width);
   const uint32_t rows_per_task = std::max(1u, kQueriesPerTask / (step.n_heads / step.n_kv_heads));
@@ -74,8 +79,10 @@ void Attention::attend(float* out, const float* q, const Attend& step, std::span
       r += n;
     }
   }
-  workers_.run(tasks.size(),
-               [&](size_t i, size_t worker) { run(out, q, step, sinks, cache, tasks[i], scratch_[worker]); });
+  workers_.run(tasks.size(), [&](size_t i, size_t worker) {
+    if (before) before(*tasks[i].sequence, tasks[i].kv_head);
+    run(out, q, step, sinks, cache, tasks[i], scratch_[worker]);
+  });
 }
 
 void Attention::run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,

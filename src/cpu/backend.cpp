@@ -101,9 +101,11 @@ struct CpuBackend::Visitor {
   const Batch& batch;
   const FindWeight& find;
   std::vector<uint32_t> positions;              // by batch row
-  const Step* next = nullptr;                   // after the one that is visited
+  std::span<const Step> rest = {};              // after the one that is visited
   std::vector<float> spaces[2] = {};            // vectors that make_row reads
-  std::function<void(size_t r)> make_row = {};  // of what the next step multiplies, if that is still to be made
+  std::function<void(size_t r)> make_row = {};  // of what the next step reads, if that is still to be made
+  const Rope* rope = nullptr;                   // what attention is still to do with its heads
+  const StoreKv* store = nullptr;
 
   const cpu::Kernels& kernels() const { return self.kernels_; }
   SlotMemory& slot(SlotId id) const { return self.slots_[id.value]; }
@@ -120,15 +122,34 @@ struct CpuBackend::Visitor {
     }
   }
 
-  // The rows of a slot, which the next step may multiply: then each is made where it is prepared for that.
+  // The i-th step from here, if it is of that kind.
+  template <class S>
+  const S* following(size_t i = 0) const {
+    return i < rest.size() ? std::get_if<S>(&rest[i]) : nullptr;
+  }
+
+  // The rows of a slot, after what they still wait for. The next step may multiply them: then each is made where it is
+  // prepared for that.
   template <class F>
   void make_rows(SlotId id, F&& f) {
-    const auto* product = next != nullptr ? std::get_if<Matmul>(next) : nullptr;
-    if (product != nullptr && product->in == id) {
-      make_row = std::forward<F>(f);
+    if (make_row) {
+      make_row = [before = std::move(make_row), f](size_t r) {
+        before(r);
+        f(r);
+      };
     } else {
-      each_row(id, f);
+      make_row = std::forward<F>(f);
     }
+    const auto* product = following<Matmul>();
+    if (product != nullptr && product->in == id) return;
+    each_row(id, make_row);
+    make_row = {};
+  }
+
+  // Whether a key-value head of a row can be turned, stored and attended to at once: no other task reads it.
+  bool goes_by_heads(const StoreKv* to_store, const Attend* attend) const {
+    return to_store != nullptr && attend != nullptr && to_store->layer == attend->layer &&
+           attend->head_size == self.kv_.shape().head_size && batch.sequences.size() == batch.n_rows();
   }
 
   // A vector of a weight: norms, biases, factors. One of another type than f32 is decoded into `space`.
@@ -246,29 +267,62 @@ struct CpuBackend::Visitor {
     }
   }
 
-  void operator()(const Rope& step) const {
+  void operator()(const Rope& step) {
     std::vector<float> space;
     self.rope_.prepare(step.rope, vector_of(step.factors, space), positions, self.workers_);
+    const auto* to_store = following<StoreKv>(0);
+    const auto* attend = following<Attend>(1);
+    if (goes_by_heads(to_store, attend) && step.head_size == attend->head_size && step.q == attend->q &&
+        step.k == to_store->k) {
+      rope = &step;
+      return;
+    }
     for (const SlotId id : {step.q, step.k}) {
       each_row(id, [&](size_t r) { self.rope_.rotate({row(id, r), slot(id).width}, step.head_size, r); });
     }
   }
 
-  void operator()(const StoreKv& step) const {
-    const auto store = [&](SlotId id, cpu::KvPlane plane) {
+  void operator()(const StoreKv& step) {
+    if (goes_by_heads(&step, following<Attend>())) {
+      store = &step;
+      return;
+    }
+    const auto store_all = [&](SlotId id, cpu::KvPlane plane) {
       CHECK(slot(id).width == self.kv_.shape().width);
       cpu::store_kv(self.kv_, kernels(), self.workers_, batch, step.layer, plane, slot(id).data);
     };
-    store(step.k, cpu::KvPlane::keys);
-    store(step.v, cpu::KvPlane::values);
+    store_all(step.k, cpu::KvPlane::keys);
+    store_all(step.v, cpu::KvPlane::values);
   }
 
-  void operator()(const Attend& step) const {
+  // Of a sequence's one row: turns a key-value head and its queries, and stores it.
+  void turn_and_store(const Attend& step, const BatchSequence& sequence, uint32_t kv_head) const {
+    const uint32_t r = sequence.first_row, n = step.head_size, group = step.n_heads / step.n_kv_heads;
+    float* const keys = row(store->k, r) + kv_head * n;
+    if (rope != nullptr) {
+      self.rope_.rotate({row(step.q, r) + kv_head * group * n, group * n}, n, r);
+      self.rope_.rotate({keys, n}, n, r);
+    }
+    const auto store_one = [&](cpu::KvPlane plane, const float* from) {
+      cpu::store_head(self.kv_, kernels(), sequence, sequence.first_position, step.layer, plane, kv_head, from);
+    };
+    store_one(cpu::KvPlane::keys, keys);
+    store_one(cpu::KvPlane::values, row(store->v, r) + kv_head * n);
+  }
+
+  void operator()(const Attend& step) {
     CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
     std::vector<float> space;
     const auto sinks = vector_of(step.sinks, space);
     CHECK(sinks.empty() || sinks.size() == step.n_heads);
-    self.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks, self.kv_, batch);
+    cpu::Attention::Before before;
+    if (store != nullptr) {
+      CHECK(slot(store->k).width == self.kv_.shape().width && slot(store->v).width == self.kv_.shape().width);
+      before = [&](const BatchSequence& sequence, uint32_t kv_head) { turn_and_store(step, sequence, kv_head); };
+    }
+    self.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks, self.kv_, batch, before);
+    rope = nullptr;
+    store = nullptr;
   }
 
   void operator()(const Activate& step) {
@@ -291,15 +345,21 @@ struct CpuBackend::Visitor {
     });
   }
 
-  void operator()(const Add& step) const {
+  void operator()(const Add& step) {
     CHECK(slot(step.in).width == slot(step.out).width);
     const size_t n = slot(step.out).width;
-    each_row(step.out, [&](size_t r) {
+    const auto add = [=, this](size_t r) {
       float* out = row(step.out, r);
       const float* in = row(step.in, r);
       if (step.scale == 1) return kernels().add(out, in, n);
       for (size_t i = 0; i < n; i++) out[i] += step.scale * in[i];
-    });
+    };
+    const auto* norm = following<Norm>();
+    if (norm != nullptr && norm->in == step.out) {
+      make_row = add;
+    } else {
+      each_row(step.out, add);
+    }
   }
 
   void operator()(const Route& step) const {
@@ -357,7 +417,7 @@ Result<void> CpuBackend::run(std::span<const Step> steps, const Batch& batch, co
   }
   CHECK(visitor.positions.size() == batch.n_rows());
   for (size_t i = 0; i < steps.size(); i++) {
-    visitor.next = i + 1 < steps.size() ? &steps[i + 1] : nullptr;
+    visitor.rest = steps.subspan(i + 1);
     std::visit(visitor, steps[i]);
   }
   return {};

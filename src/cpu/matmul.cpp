@@ -14,8 +14,13 @@ constexpr size_t kDecodedRows = 4;
 // Bytes of prepared inputs that one pass over a worker's rows uses again and again: they stay in its second cache.
 constexpr size_t kInputBytes = 256 << 10;
 
-// Enough tasks that no worker waits long for the last one.
-constexpr size_t kTasksPerThread = 6;
+// Enough pieces of equal size that no worker waits long for the last one.
+constexpr size_t kPiecesPerThread = 6;
+
+// Of kMaxPackedRows rows, the last perhaps of fewer.
+uint64_t n_units(const Product& product) {
+  return (product.weight.shape.n_rows + kMaxPackedRows - 1) / kMaxPackedRows;
+}
 
 size_t n_blocks(uint32_t width) {
   return (width + kQuantElements - 1) / kQuantElements;
@@ -103,23 +108,26 @@ void Multiplier::prepare_for(const Weight& weight) {
 }
 
 void Multiplier::multiply(std::span<const Product> products) {
-  struct Task {
-    const Product* product;
-    RowRange range;
-  };
-  for (const Product& product : products) prepare_for(product.weight);
-  uint64_t total_rows = 0;
-  for (const Product& product : products) total_rows += product.weight.shape.n_rows;
-  const uint64_t n_tasks = workers_.n_threads() == 1 ? 1 : workers_.n_threads() * kTasksPerThread;
-  const uint64_t chunk = (total_rows / n_tasks + kMaxPackedRows) / kMaxPackedRows * kMaxPackedRows;
-
-  std::vector<Task> tasks;
+  uint64_t n_all = 0;
   for (const Product& product : products) {
-    const uint64_t n_rows = product.weight.shape.n_rows;
-    for (uint64_t r = 0; r < n_rows; r += chunk) tasks.push_back({&product, {r, std::min(chunk, n_rows - r), r}});
+    prepare_for(product.weight);
+    n_all += n_units(product);
   }
-  workers_.run(tasks.size(),
-               [&](size_t i, size_t worker) { multiply_rows(*tasks[i].product, tasks[i].range, worker); });
+  const uint64_t n_pieces = workers_.n_threads() == 1 ? 1 : std::min(n_all, workers_.n_threads() * kPiecesPerThread);
+  workers_.run(n_pieces, [&](size_t i, size_t worker) {
+    // Units of all products, one behind the other.
+    uint64_t begin = n_all * i / n_pieces, end = n_all * (i + 1) / n_pieces;
+    for (const Product& product : products) {
+      const uint64_t n = n_units(product);
+      if (begin < std::min(n, end)) {
+        const uint64_t first = begin * kMaxPackedRows;
+        const uint64_t n_rows = std::min(end * kMaxPackedRows, product.weight.shape.n_rows) - first;
+        multiply_rows(product, {first, n_rows, first}, worker);
+      }
+      begin -= std::min(n, begin);
+      end -= std::min(n, end);
+    }
+  });
 }
 
 void Multiplier::multiply_rows(const Product& product, const RowRange& range, size_t worker) {

@@ -248,6 +248,70 @@ float add_scores(RunningSoftmax& softmax, float* scores, size_t n, float scale) 
 
 // ---- Activations ----
 
+// Four blocks at a time, so that what is done for a block as a whole is done for four; bits are those of AVX2.
+void quantize_four(QuantBlock* to, const float* from) {
+  const auto lanes_of_four = [](__m512i a, __m512i b, __m512i c, __m512i d, auto&& join) {
+    // Each 128 bits: one of a, b, c and d.
+    const __m512i ab = join(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const __m512i cd = join(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    return join(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  };
+  __m512 values[4][2];
+  __m512i most[4];
+  // Compared as integers: NaN above infinity above every number.
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  for (int b = 0; b < 4; b++) {
+    for (int h = 0; h < 2; h++) values[b][h] = _mm512_loadu_ps(from + b * kQuantElements + 16 * h);
+    most[b] = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(values[b][0]), magnitude),
+                               _mm512_and_si512(_mm512_castps_si512(values[b][1]), magnitude));
+  }
+  const __m512i sixteen =
+      lanes_of_four(most[0], most[1], most[2], most[3], [](__m512i a, __m512i b) { return _mm512_max_epi32(a, b); });
+  const __m256i eight = _mm256_max_epi32(_mm512_castsi512_si256(sixteen), _mm512_extracti32x8_epi32(sixteen, 1));
+  const __m128i largest = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+
+  const __mmask8 is_number = _mm_cmplt_epi32_mask(largest, _mm_set1_epi32(0x7F800000));
+  const __m128 scale = _mm_div_ps(_mm_castsi128_ps(largest), _mm_set1_ps(127.0f));
+  const __mmask8 counts = _mm_mask_cmp_ps_mask(is_number, scale, _mm_set1_ps(0x1p-100f), _CMP_NLT_UQ);
+  // Zeros where nothing counts. A NaN times zero would be none, so those become zero, too.
+  const __m128 inverse = _mm_maskz_div_ps(counts, _mm_set1_ps(1.0f), scale);
+  const __m512 inverses = _mm512_broadcast_f32x4(inverse);
+  __m512i bytes[2];  // of two blocks each
+  for (int b = 0; b < 4; b++) {
+    const __m512 factor = _mm512_permutexvar_ps(_mm512_set1_epi32(b), inverses);
+    const __mmask16 all = counts >> b & 1 ? 0xFFFF : 0;
+    const auto rounded = [&](int h) {
+      return _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(all, _mm512_mul_ps(values[b][h], factor)));
+    };
+    const __m256i block = _mm256_set_m128i(rounded(1), rounded(0));
+    bytes[b / 2] = b % 2 == 0 ? _mm512_castsi256_si512(block) : _mm512_inserti64x4(bytes[b / 2], block, 1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[b].q), block);
+  }
+  // Each 128 bits are half a block.
+  const __m512i zero = _mm512_setzero_si512(), ones = _mm512_set1_epi8(1);
+  const __m512i low = _mm512_dpbusd_epi32(zero, ones, bytes[0]), high = _mm512_dpbusd_epi32(zero, ones, bytes[1]);
+  const __m512i sums = lanes_of_four(low, high, low, high, [](__m512i a, __m512i b) { return _mm512_add_epi32(a, b); });
+  alignas(64) int32_t halves[4][4];  // half h of block b: halves[b % 2 * 2 + h][b / 2]
+  _mm512_store_si512(halves, sums);
+  alignas(16) float scales[4];
+  _mm_store_ps(scales, _mm_mask_blend_ps(is_number, _mm_set1_ps(__builtin_nanf("")), _mm_maskz_mov_ps(counts, scale)));
+  for (int b = 0; b < 4; b++) {
+    const int32_t first = halves[b % 2 * 2][b / 2], second = halves[b % 2 * 2 + 1][b / 2];
+    to[b].scale = scales[b];
+    to[b].sum = scales[b] * static_cast<float>(first + second);
+    to[b].sums[0] = static_cast<int16_t>(first);
+    to[b].sums[1] = static_cast<int16_t>(second);
+    to[b].negative_sums[0] = -first;
+    to[b].negative_sums[1] = -second;
+  }
+}
+
+void quantize(QuantBlock* to, const float* from, size_t n_blocks) {
+  size_t b = 0;
+  for (; b + 4 <= n_blocks; b += 4) quantize_four(to + b, from + b * kQuantElements);
+  avx2_kernels().quantize(to + b, from + b * kQuantElements, n_blocks - b);
+}
+
 void silu_multiply(float* to, const float* gate, const float* up, size_t n) {
   for (size_t i = 0; i < n; i += 16) {
     const __mmask16 lanes = first_lanes(n - i);
@@ -268,6 +332,7 @@ Kernels make_kernels() {
   kernels.weighted_sum_f32 = weighted_sum<F32>;
   kernels.weighted_sum_f16 = weighted_sum<F16>;
   kernels.add_scores = add_scores;
+  kernels.quantize = quantize;
   kernels.silu_multiply = silu_multiply;
   return kernels;
 }

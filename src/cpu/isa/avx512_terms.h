@@ -78,8 +78,11 @@ struct Avx512 {
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
   }
+  // As one instruction, which the compiler does not make of it: half as many wait in the queues.
   RF_OP Int dot(Int sum, Int codes, const int8_t* activations) {
-    return _mm512_dpbusd_epi32(sum, codes, repeat_word(activations));
+    typedef int32_t Word __attribute__((aligned(1), may_alias));
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(codes), "m"(*reinterpret_cast<const Word*>(activations)));
+    return sum;
   }
   // Bytes 2 i and 2 i + 1 of every word, 16 bits each.
   template <int i>

@@ -230,6 +230,30 @@ TEST_P(Functions, QuantizeGivesTheScalarBits) {
   EXPECT_EQ(std::memcmp(ours.data(), scalar.data(), 100 * sizeof(QuantBlock)), 0);
 }
 
+TEST_P(Functions, QuantizeKeepsWhatIsNotFiniteToItsBlock) {
+  gguf::RandomBits random(9);
+  constexpr size_t kBlocks = 7;
+  const auto good = random_floats(random, kBlocks * kQuantElements);
+  std::vector<QuantBlock> expected(kBlocks), blocks(kBlocks);
+  kernels().quantize(expected.data(), good.data(), kBlocks);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    for (size_t i = 0; i < good.size(); i += 11) {
+      auto from = good;
+      from[i] = bad;
+      kernels().quantize(blocks.data(), from.data(), kBlocks);
+      for (size_t b = 0; b < kBlocks; b++) {
+        if (b != i / kQuantElements) {
+          EXPECT_EQ(std::memcmp(&blocks[b], &expected[b], sizeof(QuantBlock)), 0);
+          continue;
+        }
+        EXPECT_TRUE(std::isnan(blocks[b].scale) && std::isnan(blocks[b].sum));
+        EXPECT_TRUE(std::all_of(blocks[b].q, blocks[b].q + kQuantElements, [](int8_t q) { return q == 0; }));
+        EXPECT_TRUE(blocks[b].sums[0] == 0 && blocks[b].sums[1] == 0);
+      }
+    }
+  }
+}
+
 TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
   gguf::RandomBits random(8);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

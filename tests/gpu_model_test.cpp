@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <mutex>
 
 #include "base/log.h"
 #include "engine/model.h"
+#include "engine/registry.h"
 #include "engine/session.h"
 #include "gpu/backend.h"
 #include "gpu/emu/device.h"
@@ -192,6 +194,50 @@ TEST_F(GpuModel, FiftySwapsLeaveNothingBehind) {
     if (HasFailure()) break;
   }
   EXPECT_GT(controls.n_graph_launches, n_graphs);
+}
+
+// Room for two of three models on the GPU, and for all of them in the machine: who was idle the longest leaves the GPU.
+TEST_F(GpuModel, ARegistryCountsTheMemoryItsModelsAreIn) {
+  const std::string story = testing::source_path("models/story-q4_k_m.gguf");
+  ModelRegistry::Options options;
+  for (const char* name : {"a", "b", "c"}) options.models.push_back({.name = name, .path = story});
+  options.model.n_threads = 1;
+  options.model.open_gpu = open_emulated;
+  options.engine = {.n_kv_tokens = 1024, .max_running = 4, .max_step_tokens = 64};
+  const auto acquire = [](ModelRegistry& registry, std::string_view name) {
+    std::promise<Result<ModelHandle>> answer;
+    registry.acquire(name, [&](Result<ModelHandle> handle) { answer.set_value(std::move(handle)); });
+    return answer.get_future().get();
+  };
+  uint64_t bill = 0;
+  {
+    const auto registry = ModelRegistry::create(options).value();
+    const auto model = acquire(*registry, "a");
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    EXPECT_TRUE((*model)->engine().model().is_on_gpu());
+    bill = (*model)->engine().memory_bill().total();
+  }
+  constexpr uint64_t kMargin = 256 << 20;
+  gpu::emu::controls().memory_bytes = kMargin + bill * 5 / 2;
+  const auto registry = ModelRegistry::create(options).value();
+  for (const char* name : {"a", "b", "a", "c"}) {
+    const auto model = acquire(*registry, name);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    EXPECT_TRUE((*model)->engine().model().is_on_gpu());
+  }
+  const auto states = registry->list();
+  EXPECT_EQ(states[0].state, ModelState::ready);
+  EXPECT_EQ(states[1].state, ModelState::unloaded);
+  EXPECT_EQ(states[2].state, ModelState::ready);
+
+  gpu::emu::controls().memory_bytes = kMargin + 1;  // nothing fits: the machine has room for all
+  const auto on_machine = ModelRegistry::create(options).value();
+  for (const char* name : {"a", "b", "c"}) {
+    const auto model = acquire(*on_machine, name);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    EXPECT_FALSE((*model)->engine().model().is_on_gpu());
+  }
+  for (const ModelEntry& entry : on_machine->list()) EXPECT_EQ(entry.state, ModelState::ready);
 }
 
 }  // namespace

@@ -23,10 +23,6 @@ constexpr uint64_t kMarginShare = 16;
 // A tokenizer takes up to this many times the header it is made from.
 constexpr uint64_t kTokenizerShare = 6;
 
-uint64_t less_margin(uint64_t available) {
-  return available - std::min(available, std::max(kMarginBytes, available / kMarginShare));
-}
-
 OpenedGpu open_gpu(const ModelOptions& options) {
   if (options.open_gpu) return options.open_gpu();
   const auto folders = gpu::module_folders();
@@ -42,6 +38,10 @@ OpenedGpu wait_for(std::future<OpenedGpu>& opening, const gguf::GgufFile& file) 
 }
 
 }  // namespace
+
+uint64_t less_margin(uint64_t available) {
+  return available - std::min(available, std::max(kMarginBytes, available / kMarginShare));
+}
 
 Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelOptions& options) {
   const auto open_file = [&]() -> Result<SharedFile> {
@@ -76,6 +76,7 @@ Result<std::unique_ptr<Model>> Model::on_gpu(std::unique_ptr<Backend> backend, S
                                              const ModelOptions& options) {
   const uint64_t available = less_margin(backend->placement().available_bytes());
   auto model = TRY(on(std::move(backend), std::move(file), options, options.vram_bytes.value_or(available), 0));
+  model->is_on_gpu_ = true;
   const ExecutionPlan& plan = *model->plan_;
   for (const auto steps : plan.steps()) TRY(model->backend_->check_steps(steps, plan.weights()));
   // Weights that come over the bus with every token are nobody's choice unless it was asked for.

@@ -36,6 +36,9 @@ struct ModelOptions {
   std::function<Result<std::unique_ptr<Backend>>()> open_gpu = {};
 };
 
+// What may be taken of memory that is available when nobody says how much.
+uint64_t less_margin(uint64_t available);
+
 class Model {
  public:
   static Result<std::unique_ptr<Model>> open(const std::string& path, const ModelOptions& options = {});
@@ -43,6 +46,8 @@ class Model {
   const gguf::GgufFile& file() const { return plan_->file(); }
   const ExecutionPlan& plan() const { return *plan_; }
   Backend& backend() const { return *backend_; }
+  // Its weights, keys and values are in the memory of a GPU, not in the machine's.
+  bool is_on_gpu() const { return is_on_gpu_; }
 
   // Read on the first call.
   Result<const tokenizer::Tokenizer*> tokenizer();
@@ -62,6 +67,7 @@ class Model {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ExecutionPlan> plan_;
   std::optional<tokenizer::Tokenizer> tokenizer_;
+  bool is_on_gpu_ = false;
 };
 
 }  // namespace rocmforge

@@ -11,7 +11,8 @@
 
 #include "base/units.h"
 #include "cpu/memory.h"
-#include "engine/chat_vocabulary.h"
+#include "engine/model_home.h"
+#include "engine/usable_template.h"
 
 namespace rocmforge {
 namespace {
@@ -27,22 +28,6 @@ Error draining() {
   return {ErrorCode::draining, "registry: no more requests: about to stop"};
 }
 
-// A template that says why the model's own cannot be used: other requests need none.
-std::string template_that_says(const Error& error) {
-  std::string reason = error.message;
-  for (char& c : reason) {
-    if (c == '\'' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
-  return fmt::format("{{{{ raise_exception('the chat template of this model cannot be used: {}') }}}}", reason);
-}
-
-// What all models may take when nobody says: nine tenths of what is free now. Of a GPU's memory nothing is known yet.
-uint64_t default_budget(const ModelOptions& options) {
-  const bool on_cpu = options.device == "auto" || options.device == "cpu";
-  if (!on_cpu) return options.vram_bytes.value_or(0);
-  return options.ram_bytes.value_or(cpu::available_memory() / 10 * 9);
-}
-
 }  // namespace
 
 struct ModelRegistry::State {
@@ -50,7 +35,8 @@ struct ModelRegistry::State {
     Source source;
     ModelState state = ModelState::unloaded;
     std::shared_ptr<ReadyModel> model = {};  // when ready
-    uint64_t n_bytes = 0;                    // that it holds or is promised, by its memory bill
+    ModelHome home = ModelHome::machine;     // known once it is opened, guessed before
+    uint64_t n_bytes = 0;                    // that it holds there or is promised, by its memory bill
     TimePoint load_began{}, last_use{}, retry_at{};
     double load_seconds = 0;
     uint64_t n_loads = 0;
@@ -63,17 +49,26 @@ struct ModelRegistry::State {
   // Unloaded, but perhaps still in use.
   struct Retired {
     std::shared_ptr<ReadyModel> model;
+    ModelHome home = ModelHome::machine;
     uint64_t n_bytes = 0;
   };
 
-  explicit State(Options o) : options(std::move(o)) {}
+  explicit State(Options o)
+      : options(std::move(o)), likely_home(options.model.device == "cpu" ? ModelHome::machine : ModelHome::gpu) {
+    const uint64_t asked = options.memory_budget;
+    budgets[ModelHome::gpu] = asked;
+    budgets[ModelHome::machine] =
+        asked != 0 ? asked : options.model.ram_bytes.value_or(less_margin(cpu::available_memory()));
+  }
 
   Options options;
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::unique_ptr<Entry>> entries;  // never more, never fewer
   std::vector<Retired> retired;
-  uint64_t ending_bytes = 0;          // of models whose destructors run
+  BytesByHome budgets;                // 0: no limit is known yet
+  ModelHome likely_home;              // the last one's
+  BytesByHome ending_bytes;           // of models whose destructors run
   std::vector<std::thread> finished;  // loaders that are about to end
   bool is_draining = false, is_stopping = false;
   std::thread keeper;
@@ -87,15 +82,17 @@ struct ModelRegistry::State {
   void retire(Entry& entry);
   void note_failure(Entry& entry, const Error& error);
   void retire_dead(Entry& entry);
-  Entry* longest_idle() const;
-  uint64_t used_bytes() const;
+  Entry* longest_idle(ModelHome home) const;
+  uint64_t leaving_bytes(ModelHome home) const;
+  uint64_t used_bytes(ModelHome home) const;
   Result<void> make_room(std::unique_lock<std::mutex>& lock, Entry& entry, uint64_t n_bytes);
   void unload_old(TimePoint now);
   std::optional<Duration> next_look() const;
 
   void load(Entry& entry);  // the loader's thread
   Result<std::shared_ptr<ReadyModel>> open_in_room(Entry& entry);
-  Result<std::unique_ptr<ReadyModel>> open(const Source& source) const;
+  uint64_t settle(Entry& entry, const Model& model);
+  Result<std::unique_ptr<ReadyModel>> open(Entry& entry);
   void keep();  // the keeper's
   void clean_up();
   std::vector<std::shared_ptr<ReadyModel>> models() const;
@@ -146,9 +143,11 @@ void ModelRegistry::State::load(Entry& entry) {
 // Room for the file before it is opened, so that the plan finds the memory free; then for what the plan asks for.
 Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& entry) {
   std::unique_lock lock(mutex);
-  TRY(make_room(lock, entry, entry.source.file_bytes));
+  entry.home = likely_home;
+  const uint64_t budget = budgets[entry.home];  // beyond it weights are streamed
+  TRY(make_room(lock, entry, budget != 0 ? std::min(budget, entry.source.file_bytes) : entry.source.file_bytes));
   lock.unlock();
-  std::shared_ptr<ReadyModel> model = TRY(open(entry.source));
+  std::shared_ptr<ReadyModel> model = TRY(open(entry));
   lock.lock();
   auto has_room = make_room(lock, entry, model->engine().memory_bill().total());
   lock.unlock();
@@ -156,30 +155,38 @@ Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& en
   return model;
 }
 
-Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(const Source& source) const {
+// Its home is known now; what models may take there altogether.
+uint64_t ModelRegistry::State::settle(Entry& entry, const Model& model) {
+  const std::lock_guard lock(mutex);
+  entry.home = likely_home = home_of(model);
+  uint64_t& budget = budgets[entry.home];
+  const bool is_alone = used_bytes(entry.home) == entry.n_bytes;
+  if (options.memory_budget == 0 && entry.home == ModelHome::gpu && (budget == 0 || is_alone)) {
+    budget = model.plan().budget_bytes().value_or(0);
+  }
+  return budget;
+}
+
+Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
   ModelOptions model_options = options.model;
   model_options.pass = Engine::pass_size(options.engine);
+  auto model = TRY(Model::open(entry.source.path, model_options));
   EngineOptions engine_options = options.engine;
-  if (engine_options.max_bytes == 0) engine_options.max_bytes = options.memory_budget;
-  auto model = TRY(Model::open(source.path, model_options));
+  const uint64_t budget = settle(entry, *model);
+  if (engine_options.max_bytes == 0) engine_options.max_bytes = budget;
   std::unique_ptr<ReadyModel> ready(new ReadyModel);
-  ready->name_ = source.name;
+  ready->name_ = entry.source.name;
   ready->facts_ = read_model_facts(model->file());
   ready->engine_ = TRY(Engine::create(std::move(model), engine_options));
-  const gguf::Metadata& metadata = ready->engine_->model().file().metadata();
-  auto chat = tokenizer::ChatTemplate::load(metadata, chat_vocabulary(ready->tokenizer()));
-  if (!chat.ok()) {
-    chat = tokenizer::ChatTemplate::load(metadata, chat_vocabulary(ready->tokenizer()),
-                                         {.text = template_that_says(chat.error()), .name = {}});
-  }
-  ready->chat_template_ = TRY(std::move(chat));
+  ready->chat_template_ = TRY(usable_template(ready->engine_->model().file().metadata(), ready->tokenizer()));
   return ready;
 }
 
 // Promises the entry so much memory as soon as it is free. Who was idle the longest leaves for it; who is busy is
 // waited for, but not for ever.
 Result<void> ModelRegistry::State::make_room(std::unique_lock<std::mutex>& lock, Entry& entry, uint64_t n_bytes) {
-  const uint64_t budget = options.memory_budget;
+  const ModelHome home = entry.home;
+  const uint64_t budget = budgets[home];
   const auto refuse = [&](std::string fact) {
     return Error{ErrorCode::out_of_memory,
                  fmt::format("registry: model '{}': {} needed, {}", entry.source.name, format_bytes(n_bytes), fact)};
@@ -188,17 +195,15 @@ Result<void> ModelRegistry::State::make_room(std::unique_lock<std::mutex>& lock,
   entry.n_bytes = 0;
   for (const TimePoint give_up_at = options.clock() + options.load_wait;; changed.wait_for(lock, kTick)) {
     if (is_draining) return draining();
-    if (budget == 0 || used_bytes() + n_bytes <= budget) break;
-    uint64_t n_leaving = ending_bytes;
-    for (const Retired& model : retired) n_leaving += model.n_bytes;
-    while (used_bytes() - n_leaving + n_bytes > budget) {
-      Entry* idle = longest_idle();
+    if (budget == 0 || used_bytes(home) + n_bytes <= budget) break;
+    while (used_bytes(home) - leaving_bytes(home) + n_bytes > budget) {
+      Entry* idle = longest_idle(home);
       if (idle == nullptr) break;
-      n_leaving += idle->n_bytes;
       retire(*idle);
     }
     if (options.clock() >= give_up_at) {
-      return refuse(fmt::format("others hold {} of {} and are busy", format_bytes(used_bytes()), format_bytes(budget)));
+      return refuse(
+          fmt::format("others hold {} of {} and are busy", format_bytes(used_bytes(home)), format_bytes(budget)));
     }
   }
   entry.n_bytes = n_bytes;
@@ -206,7 +211,7 @@ Result<void> ModelRegistry::State::make_room(std::unique_lock<std::mutex>& lock,
 }
 
 void ModelRegistry::State::retire(Entry& entry) {
-  retired.push_back({std::move(entry.model), std::exchange(entry.n_bytes, 0)});
+  retired.push_back({std::move(entry.model), entry.home, std::exchange(entry.n_bytes, 0)});
   entry.state = ModelState::unloaded;
   changed.notify_all();
 }
@@ -228,19 +233,26 @@ void ModelRegistry::State::retire_dead(Entry& entry) {
   note_failure(entry, *death);
 }
 
-ModelRegistry::State::Entry* ModelRegistry::State::longest_idle() const {
+ModelRegistry::State::Entry* ModelRegistry::State::longest_idle(ModelHome home) const {
   Entry* found = nullptr;
   for (const auto& entry : entries) {
-    if (entry->state != ModelState::ready || entry->source.is_pinned || is_busy(entry->model)) continue;
+    if (entry->state != ModelState::ready || entry->home != home) continue;
+    if (entry->source.is_pinned || is_busy(entry->model)) continue;
     if (found == nullptr || entry->last_use < found->last_use) found = entry.get();
   }
   return found;
 }
 
-uint64_t ModelRegistry::State::used_bytes() const {
-  uint64_t n_bytes = ending_bytes;
-  for (const auto& entry : entries) n_bytes += entry->n_bytes;
-  for (const Retired& model : retired) n_bytes += model.n_bytes;
+// Of models that are unloaded and not quite gone.
+uint64_t ModelRegistry::State::leaving_bytes(ModelHome home) const {
+  uint64_t n_bytes = ending_bytes[home];
+  for (const Retired& model : retired) n_bytes += model.home == home ? model.n_bytes : 0;
+  return n_bytes;
+}
+
+uint64_t ModelRegistry::State::used_bytes(ModelHome home) const {
+  uint64_t n_bytes = leaving_bytes(home);
+  for (const auto& entry : entries) n_bytes += entry->home == home ? entry->n_bytes : 0;
   return n_bytes;
 }
 
@@ -277,12 +289,14 @@ void ModelRegistry::State::clean_up() {
         std::partition(retired.begin(), retired.end(), [](const Retired& entry) { return is_busy(entry.model); });
     std::move(end, retired.end(), std::back_inserter(unused));
     retired.erase(end, retired.end());
-    for (const Retired& entry : unused) ending_bytes += entry.n_bytes;
+    for (const Retired& entry : unused) ending_bytes[entry.home] += entry.n_bytes;
   }
   for (std::thread& thread : threads) thread.join();
+  const size_t n_ended = unused.size();
   unused.clear();
   const std::lock_guard lock(mutex);
-  if (std::exchange(ending_bytes, 0) > 0) changed.notify_all();
+  ending_bytes = {};
+  if (n_ended > 0) changed.notify_all();
 }
 
 void ModelRegistry::State::keep() {
@@ -311,7 +325,6 @@ std::vector<std::shared_ptr<ReadyModel>> ModelRegistry::State::models() const {
 
 Result<std::unique_ptr<ModelRegistry>> ModelRegistry::create(Options options) {
   if (options.models.empty()) return Error{ErrorCode::invalid_argument, "registry: no models"};
-  if (options.memory_budget == 0) options.memory_budget = default_budget(options.model);
   auto state = std::make_unique<State>(std::move(options));
   for (const Source& source : state->options.models) {
     if (state->find(source.name) != nullptr) {

@@ -80,8 +80,10 @@ class ModelRegistry {
     std::vector<Source> models;
     ModelOptions model;  // for every model
     EngineOptions engine;
-    Duration ttl{};                                  // unloaded after this long without a request; 0: never
-    uint64_t memory_budget = 0;                      // of all models together, by their memory bills; 0: no limit
+    Duration ttl{};  // unloaded after this long without a request; 0: never
+    // Of the models in one memory together, the machine's or the GPU's, by their memory bills. 0: what a model alone
+    // may take there.
+    uint64_t memory_budget = 0;
     Duration load_wait = std::chrono::seconds(60);   // how long a load waits for memory that busy models hold
     Duration retry_pause = std::chrono::seconds(1);  // after a failed load; doubles up to a minute
     Clock clock = system_clock();

@@ -233,6 +233,65 @@ TEST(Registry, FiftySwapsLeaveNothingBehind) {
   EXPECT_EQ(registry->list()[0].n_loads, 30u);
 }
 
+// As many at once as the engine takes, and some that wait: age does not take a model from any of them.
+TEST(Registry, AModelWithQueuedRequestsIsNotTooOld) {
+  auto options = options_for({"story"});
+  options.ttl = 30ms;
+  options.engine.max_running = 1;
+  const auto registry = make(std::move(options));
+  std::vector<Collector> collectors(3);
+  {
+    const ModelHandle model = acquire(*registry, "story").value();
+    for (Collector& collector : collectors) {
+      const GenerationRequest request{{TokenId(1)}, greedy(), 300, {}, true};
+      ASSERT_TRUE(model->engine().submit(request, collector.receiver()).ok());
+    }
+  }
+  for (const Collector& collector : collectors) {
+    EXPECT_EQ(collector.wait().reason, FinishReason::length);
+    EXPECT_EQ(collector.tokens().size(), 300u);
+    EXPECT_EQ(registry->list()[0].n_loads, 1u);
+  }
+  EXPECT_TRUE(wait_until([&] { return state_of(*registry, "story") == ModelState::unloaded; }));
+  EXPECT_FALSE(answer(*acquire(*registry, "story").value()).empty());
+}
+
+// One fits: those who want the other wait for its last request, and nobody gets half an answer.
+TEST(Registry, WaitingRequestsGetTheirModelsWhenMemoryIsShort) {
+  auto options = options_for({"a", "b"});
+  options.memory_budget = bill_of_one() * 3 / 2;
+  options.ttl = 50ms;
+  const auto registry = make(std::move(options));
+  const std::string expected = answer(*acquire(*registry, "a").value());
+  Collector running;
+  {
+    const ModelHandle model = acquire(*registry, "a").value();
+    ASSERT_TRUE(
+        model->engine().submit(GenerationRequest{{TokenId(1)}, greedy(), 200, {}, true}, running.receiver()).ok());
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; t++) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 4; i++) {
+        const auto model = acquire(*registry, (t + i) % 2 == 0 ? "a" : "b");
+        ASSERT_TRUE(model.ok()) << model.error().message;
+        EXPECT_EQ(answer(**model), expected);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(running.wait().reason, FinishReason::length);
+  EXPECT_EQ(running.tokens().size(), 200u);
+}
+
+TEST(Registry, AFileLargerThanTheBudgetMayBeStreamed) {
+  auto options = options_for({"story"});
+  options.models[0].file_bytes = uint64_t{1} << 40;
+  EXPECT_TRUE(acquire(*make(options), "story").ok());
+  options.memory_budget = bill_of_one() / 2;
+  EXPECT_EQ(acquire(*make(options), "story").error().code, ErrorCode::out_of_memory);
+}
+
 TEST(Registry, AnyOrderOfCallsFromAnyThreads) {
   auto options = options_for({"a", "b", "c"});
   options.memory_budget = bill_of_one() * 5 / 2;

@@ -19,10 +19,14 @@ using testing::TestClient;
 
 class ServerTest : public ::testing::Test {
  protected:
+  static std::string story() { return rocmforge::testing::source_path("models/story-q4_k_m.gguf"); }
   void SetUp() override { start(0ms); }
-  void start(std::chrono::milliseconds drain) {
+  void start(std::chrono::milliseconds drain,
+             std::vector<ModelRegistry::Source> sources = {{.name = "story", .path = story()}},
+             uint64_t memory_budget = 0) {
     ModelRegistry::Options models;
-    models.models = {{.name = "story", .path = rocmforge::testing::source_path("models/story-q4_k_m.gguf")}};
+    models.models = std::move(sources);
+    models.memory_budget = memory_budget;
     models.model.n_threads = 2;
     models.engine.n_kv_tokens = 8192;
     models.engine.max_running = 8;
@@ -127,6 +131,32 @@ TEST_F(ServerTest, UnloadsWhileRequestsRun) {
   EXPECT_EQ(ask("/v1/models/unload", R"({"model":"story"})").first, 200);
   EXPECT_EQ(TestClient::status_of(client.read_all(60s)), 200);
   EXPECT_EQ(ask("/generate", R"({"prompt":"Once","max_tokens":2})").first, 200) << "it is loaded again";
+}
+
+TEST_F(ServerTest, RequestsWaitForModelsThatTakeTurns) {
+  ask("/generate", R"({"prompt":"Once","max_tokens":1})");
+  const uint64_t one = (*registry_->try_acquire("story"))->engine().memory_bill().total();
+  stop();
+  start(0ms, {{.name = "a", .path = story()}, {.name = "b", .path = story()}}, one * 3 / 2);
+  const auto body = [](std::string_view model) {
+    return R"({"model":")" + std::string(model) + R"(","prompt":"Once","max_tokens":20,"temperature":0})";
+  };
+  const auto text_of = [](const std::pair<int, std::string>& answer) {
+    EXPECT_EQ(answer.first, 200) << answer.second;
+    const auto json = parse_json(answer.second);
+    const JsonValue* text = json.ok() ? json->find("text") : nullptr;
+    return text ? *text->as<std::string>() : "";
+  };
+  const std::string expected = text_of(ask("/generate", body("a")));
+  EXPECT_FALSE(expected.empty());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 4; i++) EXPECT_EQ(text_of(ask("/generate", body((t + i) % 2 ? "a" : "b"))), expected);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(registry_->list()[0].n_loads + registry_->list()[1].n_loads, 2u);
 }
 
 TEST_F(ServerTest, EmbedsAndRefuses) {

@@ -1,0 +1,27 @@
+#include "engine/usable_template.h"
+
+#include <fmt/core.h>
+
+#include "engine/chat_vocabulary.h"
+
+namespace rocmforge {
+namespace {
+
+std::string template_that_says(const Error& error) {
+  std::string reason = error.message;
+  for (char& c : reason) {
+    if (c == '\'' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return fmt::format("{{{{ raise_exception('the chat template of this model cannot be used: {}') }}}}", reason);
+}
+
+}  // namespace
+
+Result<tokenizer::ChatTemplate> usable_template(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer) {
+  auto own = tokenizer::ChatTemplate::load(metadata, chat_vocabulary(tokenizer));
+  if (own.ok()) return own;
+  return tokenizer::ChatTemplate::load(metadata, chat_vocabulary(tokenizer),
+                                       {.text = template_that_says(own.error()), .name = {}});
+}
+
+}  // namespace rocmforge

@@ -38,7 +38,8 @@ struct ApiShared {
   std::function<void(std::function<void()>)> post_work;  // runs it on a worker thread
   std::atomic<bool> is_draining = false;
   std::atomic<uint64_t> n_ids = 0;
-  uint64_t id_salt = 0;  // random, so that ids of two runs of the server differ
+  std::atomic<uint64_t> n_embedding_bytes = 0;  // of answers that are being made or sent
+  uint64_t id_salt = 0;                         // random, so that ids of two runs of the server differ
 
   // A new id: "chatcmpl-5f3a...".
   std::string make_id(std::string_view prefix);

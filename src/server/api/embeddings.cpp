@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kMaxInputs = 2048;
 constexpr size_t kMaxUnderWay = 16;  // of one request's inputs, so that it leaves room in the queue
+constexpr uint64_t kMaxAnswerBytes = 64u << 20;
+constexpr uint64_t kMaxBytesOfAll = 256u << 20;  // of answers being made or sent
 
 std::string to_base64(std::span<const float> values) {
   static_assert(std::endian::native == std::endian::little);
@@ -48,6 +50,21 @@ struct EmbeddingFields {
   bool base64 = false;
   std::string model;
 };
+
+// No answer is longer: a float has at most 15 characters and a comma, four bytes are at most six digits of base64.
+uint64_t max_answer_bytes(const EmbeddingFields& fields, const ServedModel& model) {
+  constexpr uint64_t kAround = 128;
+  uint64_t n_values = model.n_embedding;
+  if (fields.n_dimensions > 0) n_values = std::min<uint64_t>(n_values, fields.n_dimensions);
+  return (fields.inputs.size() + 1) * kAround + fields.inputs.size() * n_values * (fields.base64 ? 6 : 16);
+}
+
+// Counts an answer among all until it is sent; null when they are too many.
+std::shared_ptr<const void> make_room(const std::shared_ptr<ApiShared>& shared, uint64_t n_bytes) {
+  std::shared_ptr<const void> room(shared.get(),
+                                   [shared, n_bytes](const void*) { shared->n_embedding_bytes -= n_bytes; });
+  return shared->n_embedding_bytes.fetch_add(n_bytes) + n_bytes <= kMaxBytesOfAll ? room : nullptr;
+}
 
 // Submits the inputs, a few at a time, and answers when all are back.
 class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
@@ -93,13 +110,21 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       if (fields_.n_dimensions > 0 && fields_.n_dimensions < results_[index].size()) {
         shorten(results_[index], fields_.n_dimensions);
       }
-      if (++n_finished_ == results_.size()) {
-        is_over_ = true;
+      n_finished_++;
+    }
+    call_.shared->post_work([self = shared_from_this()] { self->go_on(); });
+  }
+
+  // On a worker: many numbers take a while to be written.
+  void go_on() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (n_finished_ == results_.size() && !std::exchange(is_over_, true)) {
         call_.respond(200, to_json());
         return release();
       }
     }
-    call_.shared->post_work([self = shared_from_this()] { self->submit_next(); });
+    submit_next();
   }
 
   // With mutex_ held.
@@ -212,6 +237,18 @@ void embeddings(const Call& call) {
       error.param = "input";
       return call.refuse(error);
     }
+    const uint64_t n_bytes = max_answer_bytes(read, *model);
+    if (n_bytes > kMaxAnswerBytes) {
+      return call.refuse(ApiError::bad_param(
+          "input",
+          fmt::format("The answer could take {} bytes, at most {} are given. Send fewer inputs at a time, or ask for "
+                      "fewer dimensions or for base64.",
+                      n_bytes, kMaxAnswerBytes),
+          "answer_too_large"));
+    }
+    auto room = make_room(call.shared, n_bytes);
+    if (!room) return call.refuse(ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+    call.exchange->keep(std::move(room));
     std::make_shared<EmbeddingRun>(call, std::move(model), std::move(read))->start();
   });
 }

@@ -120,6 +120,7 @@ TEST_F(RoutesTest, B27_EmbeddingsInBothEncodings) {
     ASSERT_EQ(embedded_.size(), 2u);
     embedded_[1].second(FinishEvent{.embedding = {0, 1}});
     embedded_[0].second(FinishEvent{.embedding = {1, 0.5f}});
+    do_work();
     const JsonValue json = answer_of(exchange).json();
     EXPECT_EQ(text(at(json, "object")), "list");
     EXPECT_EQ(text(at(json, "data", 0, "object")), "embedding");
@@ -136,6 +137,7 @@ TEST_F(RoutesTest, B27_EmbeddingsAreShortenedAndRenormalised) {
   EXPECT_EQ(embedded_[0].first.tokens.size(), 2u);
   EXPECT_EQ(embedded_[0].first.pooling, Pooling::last);
   embedded_[0].second(FinishEvent{.embedding = {0.3f, 0.4f, 0.5f}});
+  do_work();
   EXPECT_EQ(text(at(answer_of(exchange).json(), "data", 0, "embedding")), "[0.6,0.8]");
 }
 
@@ -150,6 +152,46 @@ TEST_F(RoutesTest, B27_ManyInputsGoAFewAtATime) {
     do_work();
   }
   EXPECT_EQ(at(answer_of(exchange).json(), "data").as<JsonArray>()->size(), 100u);
+}
+
+TEST_F(RoutesTest, EmbeddingsAreRefusedWhenTheirAnswerWouldBeTooLarge) {
+  model_->n_embedding = 8192;
+  const auto body = [](size_t n, std::string_view more = "") {
+    std::string inputs;
+    for (size_t i = 0; i < n; i++) inputs += i ? ",[7]" : "[7]";
+    return "{\"input\":[" + inputs + "]" + std::string(more) + "}";
+  };
+  const Answer refused = post("/v1/embeddings", body(512));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(text(at(refused.json(), "error", "code")), "answer_too_large");
+  EXPECT_EQ(text(at(refused.json(), "error", "param")), "input");
+  EXPECT_TRUE(embedded_.empty()) << "before anything was computed";
+
+  // Each of these is below the limit of one, and four of them below that of all.
+  std::vector<std::shared_ptr<Exchange>> held;
+  for (const std::string& one :
+       {body(510), body(1300, R"(,"encoding_format":"base64")"), body(1020, R"(,"dimensions":4096)"), body(500)}) {
+    held.push_back(send("POST", "/v1/embeddings", one));
+  }
+  EXPECT_EQ(embedded_.size(), 64u);
+  const Answer busy = post("/v1/embeddings", body(510));
+  EXPECT_EQ(busy.status, 503);
+  EXPECT_EQ(text(at(busy.json(), "error", "code")), "answers_too_large");
+  held.back()->cancel();  // its client leaves
+  held.pop_back();
+  do_work();
+  for (size_t i = 48; i < 64; i++) embedded_[i].second(FinishEvent{.reason = FinishReason::cancelled});
+  embedded_.resize(48);
+  const auto next = send("POST", "/v1/embeddings", body(510));
+  EXPECT_EQ(embedded_.size(), 64u);
+  for (size_t i = 48; i < embedded_.size(); i++) {
+    std::vector<float> longest(8192, -1.23456789e-05f);
+    embedded_[i].second(FinishEvent{.embedding = std::move(longest)});
+    do_work();
+  }
+  const Answer answer = answer_of(next);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_LE(answer.body.size(), 64u << 20);
 }
 
 TEST_F(RoutesTest, EmbeddingsRefuseBadInput) {

@@ -94,6 +94,7 @@ class ScriptedApi : public ::testing::Test {
     model_ = std::make_shared<ServedModel>();
     model_->name = "story";
     model_->n_context = 1024;
+    model_->n_embedding = 512;
     model_->tokenizer = tokenizer_.get();
     model_->chat_template = template_.get();
     model_->generate = [this](GenerationRequest request, EventReceiver receiver) -> Result<RequestId> {

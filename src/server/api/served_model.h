@@ -19,6 +19,7 @@ namespace rocmforge::server {
 struct ServedModel {
   std::string name;
   uint32_t n_context = 0;
+  uint32_t n_embedding = 0;  // values of one embedding
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;
   // As Engine's.

@@ -70,6 +70,11 @@ bool Exchange::is_cancelled() const {
   return is_cancelled_;
 }
 
+void Exchange::keep(std::shared_ptr<const void> what) {
+  const std::lock_guard lock(mutex_);
+  kept_ = std::move(what);
+}
+
 Exchange::Output Exchange::take() {
   const std::lock_guard lock(mutex_);
   is_woken_ = false;

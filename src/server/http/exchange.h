@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -49,6 +50,8 @@ class Exchange {
   // `callback` is called once if the exchange is cancelled before it is finished; at once if it is already.
   void on_cancel(std::function<void()> callback);
   bool is_cancelled() const;
+  // Held until the exchange ends: when its answer has been sent, or never will be.
+  void keep(std::shared_ptr<const void> what);
 
   // The connection's side.
   struct Output {
@@ -78,6 +81,7 @@ class Exchange {
   bool is_answered_ = false, is_stream_ = false, is_finished_ = false, is_cancelled_ = false;
   bool is_woken_ = false;
   std::function<void()> wake_, cancelled_;
+  std::shared_ptr<const void> kept_;
 };
 
 }  // namespace rocmforge::server

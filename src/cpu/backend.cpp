@@ -444,7 +444,7 @@ Result<void> CpuBackend::read_candidates(std::span<RowCandidates> out, SlotId lo
   const SlotMemory& memory = slots_[logits.value];
   CHECK(memory.rows == SlotRows::outputs && out.size() <= n_outputs_);
   workers_.run(out.size(), [&](size_t r, size_t) {
-    select_candidates(out[r], std::span(memory.data + r * memory.width, memory.width));
+    select_candidates(out[r], std::span(memory.data + r * memory.width, memory.width), kernels_.sum_of_powers);
   });
   return {};
 }

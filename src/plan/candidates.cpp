@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/check.h"
@@ -99,44 +100,51 @@ float least_candidate(const Blocks& blocks) {
 // The ranks of all logits that are not below `least`, and perhaps of some NaNs.
 std::vector<uint64_t> ranks_from(const Blocks& blocks, float least) {
   const size_t n_blocks = blocks.maxima.size();
-  std::vector<uint32_t> hit(n_blocks);
+  const auto hit = std::make_unique_for_overwrite<uint32_t[]>(n_blocks);
   size_t n_hit = 0;
   for (size_t b = 0; b < n_blocks; b++) {
     hit[n_hit] = static_cast<uint32_t>(b);
     n_hit += !(blocks.maxima[b] < least);
   }
   const std::span<const float> row = blocks.row;
-  std::vector<uint64_t> found(n_hit * ((row.size() + n_blocks - 1) / n_blocks) + 1);
+  const auto ids = std::make_unique_for_overwrite<uint32_t[]>(n_hit * ((row.size() + n_blocks - 1) / n_blocks) + 1);
   size_t n = 0;
   for (size_t h = 0; h < n_hit; h++) {
     for (size_t i = hit[h]; i < row.size(); i += n_blocks) {
-      found[n] = rank_of(row[i], static_cast<uint32_t>(i));
+      ids[n] = static_cast<uint32_t>(i);
       n += !(row[i] < least);
     }
   }
-  found.resize(n);
+  std::vector<uint64_t> found(n);
+  for (size_t i = 0; i < n; i++) found[i] = rank_of(row[ids[i]], ids[i]);
   return found;
 }
 
-// Largest first.
+// Largest first: into buckets by the first bits in which they differ, where few meet, and then each bucket by itself.
 void sort_ranks(std::vector<uint64_t>& ranks) {
+  constexpr int kBucketBits = 8, kBuckets = 1 << kBucketBits;
   if (ranks.size() > 4 * kCandidates) {  // many are equal
     std::nth_element(ranks.begin(), ranks.begin() + kCandidates, ranks.end(), std::greater<>());
     ranks.resize(kCandidates);
   }
-  std::vector<uint64_t> other(ranks.size());
-  for (int shift = 32; shift < 64; shift += 8) {  // by bytes of the logits, the last first
-    uint32_t begins[257] = {};
-    for (const uint64_t rank : ranks) begins[256 - (rank >> shift & 0xFF)]++;
-    for (int i = 1; i < 257; i++) begins[i] += begins[i - 1];
-    for (const uint64_t rank : ranks) other[begins[255 - (rank >> shift & 0xFF)]++] = rank;
-    ranks.swap(other);
+  uint64_t least = ranks[0], most = ranks[0];
+  for (const uint64_t rank : ranks) {
+    least = std::min(least, rank);
+    most = std::max(most, rank);
   }
-  for (auto begin = ranks.begin(); begin != ranks.end();) {  // equal logits by their ids
-    const auto end = std::find_if(begin, ranks.end(), [&](uint64_t rank) { return rank >> 32 != *begin >> 32; });
-    std::sort(begin, end, std::greater<>());
-    begin = end;
+  const int shift = std::max(0, static_cast<int>(std::bit_width(most - least)) - kBucketBits);
+  const auto bucket_of = [&](uint64_t rank) { return (most - rank) >> shift; };
+  uint32_t ends[kBuckets] = {};
+  for (const uint64_t rank : ranks) ends[bucket_of(rank)]++;
+  for (int i = 1; i < kBuckets; i++) ends[i] += ends[i - 1];
+  std::vector<uint64_t> sorted(ranks.size());
+  uint32_t begins[kBuckets];
+  std::copy_n(ends, kBuckets, begins);
+  for (const uint64_t rank : ranks) sorted[--begins[bucket_of(rank)]] = rank;
+  for (int i = 0; i < kBuckets; i++) {
+    if (ends[i] - begins[i] > 1) std::sort(&sorted[begins[i]], &sorted[0] + ends[i], std::greater<>());
   }
+  ranks.swap(sorted);
 }
 
 // e^x for x <= 0, within 2e-7 of its value. Below -87, and for a NaN, it is a number near zero.
@@ -154,25 +162,32 @@ Four exp_of_negative(Four x) {
   return p * std::bit_cast<Four>((std::bit_cast<FourBits>(shifted) << 23) + 0x3F800000u);
 }
 
-float log_sum_exp_of(std::span<const float> row, float largest) {
+float sum_of_powers_of(const float* x, size_t n, float largest) {
   // A NaN unless all four are finite.
   const auto terms_of = [&](Four logits) { return exp_of_negative(logits - largest) + (logits - logits); };
-  constexpr size_t kChunk = 256;
-  double total = 0;
+  Four sum = {};
   size_t i = 0;
-  while (i + kFour <= row.size()) {
-    Four sum = {};
-    for (const size_t end = std::min(row.size(), i + kChunk); i + kFour <= end; i += kFour)
-      sum += terms_of(load(&row[i]));
-    total += double{sum[0]} + sum[1] + sum[2] + sum[3];
+  for (; i + kFour <= n; i += kFour) sum += terms_of(load(x + i));
+  for (; i < n; i++) sum[0] += terms_of(Four{} + x[i])[0];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+float log_sum_exp_of(std::span<const float> row, float largest, SumOfPowers sum_of_powers) {
+  constexpr size_t kChunk = 1024;  // so that no sum of floats is long
+  double total = 0;
+  for (size_t i = 0; i < row.size(); i += kChunk) {
+    total += double{sum_of_powers(row.data() + i, std::min(kChunk, row.size() - i), largest)};
   }
-  for (; i < row.size(); i++) total += terms_of(Four{} + row[i])[0];
   return static_cast<float>(largest + std::log(total));
 }
 
 }  // namespace
 
 void select_candidates(RowCandidates& out, std::span<const float> row) {
+  select_candidates(out, row, sum_of_powers_of);
+}
+
+void select_candidates(RowCandidates& out, std::span<const float> row, SumOfPowers sum_of_powers) {
   CHECK(!row.empty() && row.size() <= UINT32_MAX);
   const Blocks blocks(row);
   std::vector<uint64_t> found = ranks_from(blocks, least_candidate(blocks));
@@ -180,7 +195,7 @@ void select_candidates(RowCandidates& out, std::span<const float> row) {
   const size_t n = std::min<size_t>(row.size(), kCandidates);
   for (size_t i = 0; i < n; i++) out.top[i] = {id_of(found[i]), row[id_of(found[i])]};
   std::fill(out.top + n, out.top + kCandidates, out.top[n - 1]);
-  out.log_sum_exp = log_sum_exp_of(row, blocks.largest(1));
+  out.log_sum_exp = log_sum_exp_of(row, blocks.largest(1), sum_of_powers);
 }
 
 }  // namespace rocmforge

@@ -24,4 +24,9 @@ struct RowCandidates {
 // REQUIRES: row is not empty
 void select_candidates(RowCandidates& out, std::span<const float> row);
 
+// The same, with the caller's way to the sum of e^(x - largest) over some of the row, which is a NaN if any x is not
+// finite.
+using SumOfPowers = float (*)(const float* x, size_t n, float largest);
+void select_candidates(RowCandidates& out, std::span<const float> row, SumOfPowers sum_of_powers);
+
 }  // namespace rocmforge

@@ -357,6 +357,18 @@ void gelu_multiply(float* to, const float* gate, const float* up, size_t n) {
   });
 }
 
+float sum_of_powers(const float* x, size_t n, float most) {
+  __m256 sums = _mm256_setzero_ps();
+  for_eights(n, [&](size_t i, auto at) {
+    const __m256 eight = at(x + i);
+    const __m256 zero_or_nan = _mm256_sub_ps(eight, eight);
+    __m256 e = _mm256_add_ps(exponential(_mm256_sub_ps(eight, _mm256_set1_ps(most))), zero_or_nan);
+    if (n - i < 8) e = _mm256_and_ps(e, _mm256_castsi256_ps(first_lanes(n - i)));
+    sums = _mm256_add_ps(sums, e);
+  });
+  return sum_of(sums);
+}
+
 }  // namespace
 
 const Kernels& avx2_kernels() {
@@ -378,6 +390,7 @@ const Kernels& avx2_kernels() {
       .add = add,
       .silu_multiply = silu_multiply,
       .gelu_multiply = gelu_multiply,
+      .sum_of_powers = sum_of_powers,
   };
   return kernels;
 }

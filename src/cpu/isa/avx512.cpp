@@ -322,6 +322,18 @@ void silu_multiply(float* to, const float* gate, const float* up, size_t n) {
   }
 }
 
+float sum_of_powers(const float* x, size_t n, float largest) {
+  __m512 sums = _mm512_setzero_ps();
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = first_lanes(n - i);
+    const __m512 sixteen = _mm512_maskz_loadu_ps(lanes, x + i);
+    const __m512 zero_or_nan = _mm512_sub_ps(sixteen, sixteen);
+    const __m512 e = _mm512_add_ps(exponential(_mm512_sub_ps(sixteen, _mm512_set1_ps(largest))), zero_or_nan);
+    sums = _mm512_mask_add_ps(sums, lanes, sums, e);
+  }
+  return _mm_cvtss_f32(sums_of(sums, sums, sums, sums));
+}
+
 Kernels make_kernels() {
   Kernels kernels = avx2_kernels();
   kernels.name = "avx512";
@@ -334,6 +346,7 @@ Kernels make_kernels() {
   kernels.add_scores = add_scores;
   kernels.quantize = quantize;
   kernels.silu_multiply = silu_multiply;
+  kernels.sum_of_powers = sum_of_powers;
   return kernels;
 }
 

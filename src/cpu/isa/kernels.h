@@ -114,6 +114,9 @@ struct Kernels {
   void (*add)(float* to, const float* from, size_t n);
   void (*silu_multiply)(float* to, const float* gate, const float* up, size_t n);
   void (*gelu_multiply)(float* to, const float* gate, const float* up, size_t n);
+
+  // The sum of e^(x[i] - largest), in lanes; a NaN when any of them is not finite. REQUIRES: no x[i] > largest
+  float (*sum_of_powers)(const float* x, size_t n, float largest);
 };
 
 const Kernels& scalar_kernels();

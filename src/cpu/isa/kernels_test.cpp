@@ -274,6 +274,25 @@ TEST_P(Functions, WhatIsNotFiniteShowsInTheProduct) {
   }
 }
 
+TEST_P(Functions, SumsPowersOfWhatIsFinite) {
+  gguf::RandomBits random(10);
+  for (const size_t n : {1u, 7u, 16u, 37u, 1024u}) {
+    auto x = random_floats(random, n);
+    for (float& v : x) v *= 40;
+    const float largest = *std::max_element(x.begin(), x.end());
+    double exact = 0;
+    for (const float v : x) exact += std::exp(double{v} - double{largest});
+    EXPECT_NEAR(kernels().sum_of_powers(x.data(), n, largest), exact, exact * 1e-5);
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      auto spoilt = x;
+      spoilt[n / 2] = bad;
+      EXPECT_TRUE(std::isnan(kernels().sum_of_powers(spoilt.data(), n, largest)));
+    }
+  }
+  const float infinite[] = {0.0f, std::numeric_limits<float>::infinity()};
+  EXPECT_TRUE(std::isnan(kernels().sum_of_powers(infinite, 2, infinite[1])));
+}
+
 TEST_P(Functions, ScoresBecomeAccurateExponentials) {
   std::vector<float> x;
   for (float v = -87.0f; v <= 0.0f; v += 0.0137f) x.push_back(v);

@@ -172,6 +172,12 @@ void gelu_multiply(float* to, const float* gate, const float* up, size_t n) {
   }
 }
 
+float sum_of_powers(const float* x, size_t n, float largest) {
+  Lanes lanes;
+  for (size_t i = 0; i < n; i++) lanes.at[i % kLanes] += exponential(x[i] - largest) + (x[i] - x[i]);
+  return lanes.sum();
+}
+
 }  // namespace
 
 const Kernels& scalar_kernels() {
@@ -193,6 +199,7 @@ const Kernels& scalar_kernels() {
       .add = add,
       .silu_multiply = silu_multiply,
       .gelu_multiply = gelu_multiply,
+      .sum_of_powers = sum_of_powers,
   };
   return kernels;
 }

@@ -70,8 +70,12 @@ void EngineCore::step() {
   failure_.reset();
   if (auto ran = run(layout.batch); !ran.ok()) failure_ = std::move(ran).error();
   deliver();
-  const TimePoint now = clock_();
   outputs_.begin(plan.n_outputs, layout.n_sampled);
+  // A device that works by itself is waited for here: only then the step is over.
+  if (!failure_ && layout.n_sampled > 0) {
+    if (auto read = outputs_.candidates(0); !read.ok()) failure_ = std::move(read).error();
+  }
+  const TimePoint now = clock_();
 
   std::vector<RunResult> results(plan.runs.size());
   for (size_t i = 0; i < results.size() && !failure_; i++) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <thread>
 
 #include "cpu/backend.h"
 #include "support/engine_fixture.h"
@@ -27,6 +28,7 @@ class FaultyBackend final : public Backend {
   bool is_lost = false;   // every call fails from now on
   bool is_ahead = false;  // says that the device works by itself
   std::function<void()> when_run = [] {};
+  Duration read_time{};
   std::set<uint32_t> nan_rows;  // of the next read_candidates
   std::string_view name() const override { return "faulty"; }
   bool runs_ahead() const override { return is_ahead; }
@@ -48,6 +50,7 @@ class FaultyBackend final : public Backend {
   }
   Result<void> read(std::span<float> out, SlotId slot) override { return cpu_.read(out, slot); }
   Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
+    std::this_thread::sleep_for(read_time);
     if (is_lost || std::exchange(fail_next_read, false)) return failure();
     TRY(cpu_.read_candidates(out, logits));
     for (const uint32_t row : std::exchange(nan_rows, {})) out[row].log_sum_exp = NAN;
@@ -165,6 +168,18 @@ TEST_F(EngineFaults, TokensDoNotHoldUpADeviceThatWorksByItself) {
     expect_right(first);
     expect_right(second);
   }
+}
+
+TEST_F(EngineFaults, TheTimeOfAStepIsTheDevices) {
+  backend.is_ahead = true;
+  backend.read_time = std::chrono::milliseconds(20);
+  request.max_tokens = 3;
+  Collector collector;
+  accept(1, collector);
+  run_to_the_end();
+  EXPECT_GE(collector.wait().usage.prefill_seconds, 0.02);
+  EXPECT_GE(collector.wait().usage.decode_seconds, 0.04);
+  EXPECT_GE(core->stats().step_seconds, 0.06);
 }
 
 TEST_F(EngineFaults, WhatWasSaidIsSentBeforeAnyEnd) {

@@ -76,7 +76,7 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
       return "panels";
     case FormatKernel::stream_1:
     case FormatKernel::stream_8:
-      return "stream_hopper";
+      return kind == ProductKind::integer ? "stream_hopper" : "stream_float_hopper";
     case FormatKernel::hopper_8:
     case FormatKernel::hopper_16:
     case FormatKernel::hopper_64:
@@ -123,6 +123,18 @@ ProductKind product_kind(DType dtype) {
   if (dtype == DType::f32) return ProductKind::f32;
   if (dtype == DType::f16 || dtype == DType::bf16) return ProductKind::f16_tiles;
   return plane_table(dtype).n_planes > 1 ? ProductKind::integer : ProductKind::decoded;
+}
+
+bool is_for_hopper(DType dtype) {
+  switch (product_kind(dtype)) {
+    case ProductKind::integer:
+    case ProductKind::f16_tiles:
+      return true;
+    case ProductKind::f32:
+    case ProductKind::decoded:
+      return false;
+  }
+  RF_UNREACHABLE("a ProductKind outside its enum");
 }
 
 Result<GpuKernel*> KernelSet::get(FixedKernel kernel) {

@@ -61,7 +61,7 @@ enum class FormatKernel : uint8_t {
   matmul,
   tiles,
   weight_panels,
-  stream_1,  // for the integer kind, where the device has them
+  stream_1,  // from here on for is_for_hopper(), where the device has them
   stream_8,
   hopper_8,
   hopper_16,
@@ -73,6 +73,8 @@ inline constexpr size_t kNumFormatKernels = static_cast<size_t>(FormatKernel::ho
 // How a format's products are computed (packed/lists.h).
 enum class ProductKind : uint8_t { integer, f32, f16_tiles, decoded };
 ProductKind product_kind(DType dtype);
+// Whether Hopper's kernels take it.
+bool is_for_hopper(DType dtype);
 
 class KernelSet {
  public:

@@ -143,8 +143,7 @@ Result<void> GpuBackend::Runner::quantize(const Input& input) const {
 }
 
 bool GpuBackend::Runner::on_hopper(DType dtype, const Input& input) const {
-  return self_.device_->has_hopper() && input.n_rows > 1 && input.width % 256 == 0 &&
-         product_kind(dtype) == ProductKind::integer;
+  return self_.device_->has_hopper() && input.n_rows > 1 && input.width % 256 == 0 && gpu::is_for_hopper(dtype);
 }
 
 Result<void> GpuBackend::Runner::multiply_on_hopper(std::span<const gpu::MatvecPart> parts, DType dtype,

@@ -27,7 +27,7 @@ bool GpuBackend::Runner::can_use_panels(const Matmul& step) const {
   if (!self_.panels_.is_there() || n_rows(step.in) < gpu::PanelMemory::kMinRows || width % 256 != 0) return false;
   if (uint64_t{width} * 2 * kWeightPanelRows * 2 > gpu::PanelMemory::kWeightBytes) return false;
   return std::ranges::all_of(step.parts, [&](const Matmul::Part& part) {
-    return gpu::product_kind(weights_.tensor(part.weight).shape.dtype) == gpu::ProductKind::integer &&
+    return gpu::is_for_hopper(weights_.tensor(part.weight).shape.dtype) &&
            (!part.bias || weights_.tensor(*part.bias).shape.dtype == DType::f32);
   });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "gpu/kernels/stream_float_hopper.h"
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/runner.h"
 
@@ -42,6 +43,18 @@ uint32_t most_items(uint32_t n_strips, uint32_t n_blocks) {
   return (n_strips + n_blocks - 1) / n_blocks;
 }
 
+// What a format's kernel for so many rows takes.
+uint32_t threads_of(DType dtype, uint32_t rows) {
+  if (gpu::product_kind(dtype) == gpu::ProductKind::f16_tiles) return gpu::float_stream_threads(rows);
+  return gpu::strip_shape(dtype).warps(rows) * 32;
+}
+uint32_t shared_bytes_of(DType dtype, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
+  if (gpu::product_kind(dtype) == gpu::ProductKind::f16_tiles) {
+    return gpu::float_stream_shared_bytes(n_pieces, rows, n_items);
+  }
+  return gpu::stream_shared_bytes(gpu::strip_shape(dtype), n_pieces, rows, n_items);
+}
+
 // The kernel for weights of two formats.
 std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows) {
   if (second != DType::q6_k) return std::nullopt;
@@ -62,12 +75,10 @@ bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   const uint32_t n_items = at_once * most_items((n_strips + at_once - 1) / at_once, gpu::kStreamBlocks);
   return std::ranges::all_of(step.parts, [&](const Matmul::Part& part) {
     const WeightShape& shape = weights_.tensor(part.weight).shape;
-    if (gpu::product_kind(shape.dtype) != gpu::ProductKind::integer || shape.n_rows % gpu::kStreamOutputs != 0) {
-      return false;
-    }
+    if (!gpu::is_for_hopper(shape.dtype) || shape.n_rows % gpu::kStreamOutputs != 0) return false;
     if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
-    return gpu::stream_shared_bytes(gpu::strip_shape(shape.dtype), width / gpu::kStreamColumns, rows_of_kernel(rows),
-                                    n_items) <= gpu::kStreamMaxShared;
+    return shared_bytes_of(shape.dtype, width / gpu::kStreamColumns, rows_of_kernel(rows), n_items) <=
+           gpu::kStreamMaxShared;
   });
 }
 
@@ -146,7 +157,7 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
   const uint32_t rows = rows_of_kernel(formats.front().args.n_rows);
   const auto shared_bytes = [&](const StreamPart& part) {
     const uint32_t n_items = most_items(part.n_strips, part.args.n_blocks) * (part.args.activated != nullptr ? 2 : 1);
-    return gpu::stream_shared_bytes(gpu::strip_shape(part.dtype), part.args.width / gpu::kStreamColumns, rows, n_items);
+    return shared_bytes_of(part.dtype, part.args.width / gpu::kStreamColumns, rows, n_items);
   };
   const auto kernel =
       formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, rows) : std::optional<FixedKernel>();
@@ -174,7 +185,7 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
   for (StreamPart& part : formats) {
     gpu::divide_stream(part.args, part.n_strips, 0, std::min(part.n_strips, gpu::kStreamBlocks));
     TRY(launch(TRY(self_.kernels_.get(rows == 1 ? FormatKernel::stream_1 : FormatKernel::stream_8, part.dtype)),
-               {{part.args.n_blocks}, gpu::strip_shape(part.dtype).warps(rows) * 32, shared_bytes(part)}, part.args));
+               {{part.args.n_blocks}, threads_of(part.dtype, rows), shared_bytes(part)}, part.args));
   }
   return {};
 }

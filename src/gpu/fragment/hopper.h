@@ -98,6 +98,15 @@ RF_DEVICE void publish_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// The halves nearest to two floats, given by their bits, or the largest there are.
+RF_DEVICE uint32_t halves_within(uint32_t first, uint32_t second) {
+  uint32_t pair;
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;"
+      : "=r"(pair)
+      : "f"(__uint_as_float(second)), "f"(__uint_as_float(first)));
+  return pair;
+}
+
 RF_DEVICE float power_of_two(float v) {
   float out;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));

@@ -1,4 +1,4 @@
-// Quantized weights times two and more rows, on Hopper.
+// Weights times two and more rows, on Hopper.
 //
 // A block makes 128 outputs for kRows rows: two warpgroups of 64 outputs each, transposed (outputs are the
 // instruction's rows), because the instruction takes its left operand from registers, and there the weights can be
@@ -19,7 +19,7 @@
 
 #include "gpu/fragment/hopper.h"
 #include "gpu/kernels/matmul_hopper.h"
-#include "gpu/packed/integer_formats.h"
+#include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -59,9 +59,49 @@ RF_DEVICE __half2 both(float value) {
   return __half2half2(__float2half_rn(value));
 }
 
+// Group q of two outputs' units as left operands: a[h] is that of the sixteen columns of word 2h and the next one.
+template <class Block>
+struct LeftOperand {
+  using P = Packed<Block>;
+  static constexpr bool kIsRaw = false;  // the matrix unit reads the registers of the unit itself
+  Group groups[2];
+  __half2 scales[2], minima[2];
+  RF_DEVICE LeftOperand(const typename P::Raw (&raw)[2], const uint32_t (&units)[2], uint32_t q)
+      : groups{P::group(raw[0], units[0], q), P::group(raw[1], units[1], q)},
+        scales{both(groups[0].scale), both(groups[1].scale)},
+        minima{both(-groups[0].minimum), both(-groups[1].minimum)} {}
+  RF_DEVICE void decode(uint32_t (&a)[8], uint32_t h) const {
+    RF_UNROLL
+    for (uint32_t k = 0; k < 2; k++) {
+      RF_UNROLL
+      for (uint32_t r = 0; r < 2; r++) {
+        decode4<P>(a[4 * k + r], a[4 * k + 2 + r], groups[r].levels.v[2 * h + k], scales[r], minima[r]);
+      }
+    }
+  }
+};
+template <class Block>
+  requires(kIsFloat<Block>)
+struct LeftOperand<Block> {
+  using P = FloatUnits;
+  static constexpr bool kIsRaw = __is_same(Block, formats::PlainF16);
+  const P::Raw (&raw)[2];
+  RF_DEVICE LeftOperand(const P::Raw (&read)[2], const uint32_t (&)[2], uint32_t) : raw(read) {}
+  RF_DEVICE void decode(uint32_t (&a)[8], uint32_t h) const {
+    RF_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+      RF_UNROLL
+      for (uint32_t r = 0; r < 2; r++) {
+        const uint32_t word = raw[r].words[h].v[i];
+        a[2 * i + r] = kIsRaw ? word : halves_within(word << 16, word & 0xFFFF0000u);
+      }
+    }
+  }
+};
+
 template <class Block, uint32_t kRows>
 RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
-  using P = Packed<Block>;
+  using P = typename LeftOperand<Block>::P;
   using R = Ring<kRows>;
   constexpr uint32_t kSteps = 2 * P::kGroups;  // tiles that a unit's groups take
   constexpr uint32_t kUnits = 4 / P::kGroups;  // of a lane, in 256 columns
@@ -133,18 +173,10 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
     for (uint32_t r = 0; r < 2; r++) next[r] = P::load(weight.w, rows[r] + unit_of(ahead));
     RF_UNROLL
     for (uint32_t q = 0; q < P::kGroups; q++) {
-      const Group groups[2] = {P::group(raw[0], rows[0] + unit_of(n), q), P::group(raw[1], rows[1] + unit_of(n), q)};
-      const __half2 scales[2] = {both(groups[0].scale), both(groups[1].scale)};
-      const __half2 minima[2] = {both(-groups[0].minimum), both(-groups[1].minimum)};
+      const LeftOperand<Block> left(raw, {rows[0] + unit_of(n), rows[1] + unit_of(n)}, q);
       RF_UNROLL
       for (uint32_t h = 0; h < 2; h++) {
-        RF_UNROLL
-        for (uint32_t k = 0; k < 2; k++) {
-          RF_UNROLL
-          for (uint32_t r = 0; r < 2; r++) {
-            decode4<P>(a[h][4 * k + r], a[h][4 * k + 2 + r], groups[r].levels.v[2 * h + k], scales[r], minima[r]);
-          }
-        }
+        left.decode(a[h], h);
         if (tile == 0) barrier::wait(full + 8 * slot, parity);
         const uint32_t at = stages + slot * R::kStageBytes + tile * R::kTileBytes;
         wgmma::fence();
@@ -174,6 +206,7 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
         }
       }
     }
+    if constexpr (LeftOperand<Block>::kIsRaw) wgmma::wait<0>();
     raw[0] = next[0];
     raw[1] = next[1];
   }
@@ -231,5 +264,6 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs&) {}
     hopper_matmul<Block, 128>(args);                                                     \
   }
 RF_INTEGER_FORMATS(RF_HOPPER_MATMUL)
+RF_HALF_FORMATS(RF_HOPPER_MATMUL)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

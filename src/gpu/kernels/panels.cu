@@ -1,9 +1,9 @@
-// Rows of f32, and quantized weights, to panels of F16 (kernels/panels.h).
+// Rows of f32, and weights, to panels of F16 (kernels/panels.h).
 
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/panels.h"
-#include "gpu/packed/integer_formats.h"
+#include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -16,7 +16,7 @@ RF_DEVICE Word4* piece_at(uint8_t* panels, uint32_t row, uint32_t piece, uint32_
                                   (piece % 8 ^ in_panel % 8) * 16);
 }
 
-RF_DEVICE uint32_t two_halves(float first, float second) {
+RF_DEVICE uint32_t two_halves_of(float first, float second) {
   return narrow(first).bits | static_cast<uint32_t>(narrow(second).bits) << 16;
 }
 
@@ -28,8 +28,8 @@ RF_KERNEL(panels, PanelsArgs, kPanelsThreads) {
     const auto* x = reinterpret_cast<const Word4*>(args.x + static_cast<uint64_t>(row) * args.width) + 2 * piece;
     const Word4 read[2] = {x[0], x[1]};
     for (uint32_t i = 0; i < 4; i++) {
-      values.v[i] = two_halves(__builtin_bit_cast(float, read[i / 2].v[i % 2 * 2]),
-                               __builtin_bit_cast(float, read[i / 2].v[i % 2 * 2 + 1]));
+      values.v[i] = two_halves_of(__builtin_bit_cast(float, read[i / 2].v[i % 2 * 2]),
+                                  __builtin_bit_cast(float, read[i / 2].v[i % 2 * 2 + 1]));
     }
   }
   *piece_at(args.panels, row, piece, args.width, kInputPanelRows) = values;
@@ -48,10 +48,24 @@ RF_DEVICE void make_weight_panels(const WeightPanelsArgs& args) {
       return group.scale * static_cast<float>(level - P::kOffset) - group.minimum;
     };
     RF_UNROLL
-    for (uint32_t i = 0; i < 8; i++) pieces[i / 4].v[i % 4] = two_halves(value(2 * i), value(2 * i + 1));
+    for (uint32_t i = 0; i < 8; i++) pieces[i / 4].v[i % 4] = two_halves_of(value(2 * i), value(2 * i + 1));
   }
   for (uint32_t h = 0; h < 2; h++) {
     *piece_at(args.panels, row, 2 * place + h, args.width, kWeightPanelRows) = pieces[h];
+  }
+}
+
+template <class Block>
+RF_DEVICE void make_float_panels(const WeightPanelsArgs& args) {
+  const uint32_t row = block_x(), place = block_y() * kPanelsThreads + thread_index();
+  if (place >= args.width / 16) return;
+  FloatUnits::Raw raw{};
+  if (const uint32_t out = args.first_out + row; out < args.n_out) {
+    raw = FloatUnits::load(args.w, static_cast<uint64_t>(out) * (args.width / 16) + place);
+  }
+  for (uint32_t h = 0; h < 2; h++) {
+    for (uint32_t& word : raw.words[h].v) word = two_halves(word, Block{});
+    *piece_at(args.panels, row, 2 * place + h, args.width, kWeightPanelRows) = raw.words[h];
   }
 }
 
@@ -60,5 +74,10 @@ RF_DEVICE void make_weight_panels(const WeightPanelsArgs& args) {
     make_weight_panels<Packed<Block>>(args);                          \
   }
 RF_INTEGER_FORMATS(RF_WEIGHT_PANELS)
+#define RF_FLOAT_PANELS(name, Block)                                  \
+  RF_KERNEL(weight_panels_##name, WeightPanelsArgs, kPanelsThreads) { \
+    make_float_panels<Block>(args);                                   \
+  }
+RF_HALF_FORMATS(RF_FLOAT_PANELS)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

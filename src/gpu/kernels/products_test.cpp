@@ -1,6 +1,7 @@
 // Every weight format: repacking, looking rows up, and products with few and with many rows, against the format's own
 // header and sums in f64.
 
+#include "gpu/kernel_set.h"
 #include "gpu/kernels/embed.h"
 #include "gpu/kernels/matmul.h"
 #include "gpu/kernels/matmul_hopper.h"
@@ -176,7 +177,7 @@ TEST_P(Products, OfExperts) {
 
 TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
   each_format([&](DType dtype) {
-    if (plane_table(dtype).n_planes == 1) return;
+    if (!is_for_hopper(dtype)) return;
     constexpr uint32_t kRows = 5, kTileRows = 8, kWidth = 512;
     std::vector<float> x(kRows * kWidth);
     for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 2048);  // exact as halves
@@ -217,7 +218,7 @@ TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
 TEST_P(Products, OnHopperEqualTheirTwins) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
   each_format([&](DType dtype) {
-    if (plane_table(dtype).n_planes == 1) return;
+    if (!is_for_hopper(dtype)) return;
     // One row more than a tile, outputs that end within one, and widths that clusters share unevenly.
     for (const auto& [n_out, width] : {std::pair{70u, 256u}, {300u, 1280u}, {140u, 4096u}}) {
       const TestWeight w = weight(dtype, n_out, width);

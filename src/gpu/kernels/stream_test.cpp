@@ -2,6 +2,8 @@
 
 #include "gpu/kernels/stream_hopper.h"
 
+#include "gpu/kernel_set.h"
+#include "gpu/kernels/stream_float_hopper.h"
 #include "support/kernel_weights.h"
 
 namespace rocmforge::gpu {
@@ -18,7 +20,13 @@ class Streamed : public Products {
     args.phase = stream_phase(n_pieces, rows);
     const uint32_t n_items = 2 * ((n_strips + kStreamBlocks - 1) / kStreamBlocks);
     divide_stream(args, n_strips, 0, std::min(n_strips, kStreamBlocks));
-    run("stream_hopper", "stream_" + suffix(dtype) + "_" + std::to_string(rows),
+    const std::string kernel = "stream_" + suffix(dtype) + "_" + std::to_string(rows);
+    if (product_kind(dtype) == ProductKind::f16_tiles) {
+      run("stream_float_hopper", kernel,
+          {{args.n_blocks}, float_stream_threads(rows), float_stream_shared_bytes(n_pieces, rows, n_items)}, args);
+      return;
+    }
+    run("stream_hopper", kernel,
         {{args.n_blocks}, 32 * strip.warps(rows), stream_shared_bytes(strip, n_pieces, rows, n_items)}, args);
   }
 };
@@ -26,7 +34,7 @@ class Streamed : public Products {
 TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   each_format([&](DType dtype) {
-    if (plane_table(dtype).n_planes == 1) return;
+    if (!is_for_hopper(dtype)) return;
     // Widths that two strips share the warps for, that warps share unevenly, and that eight rows take in phases.
     for (const auto& [n_out, width] : {std::pair{32u, 256u}, {48u, 1280u}, {16u, 4608u}, {2240u, 1280u}}) {
       SCOPED_TRACE(std::to_string(n_out) + " outputs of " + std::to_string(width));
@@ -56,9 +64,15 @@ TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
 TEST_P(Streamed, NormaliseSumAndActivate) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   constexpr uint32_t kOut = 64;
-  for (const auto& [n, width] : {std::pair{1u, 512u}, {3u, 4096u}, {1u, 6144u}, {8u, 6144u}}) {
-    SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(width));
-    const TestWeight gate = weight(DType::q4_k, kOut, width), up = weight(DType::q4_k, kOut, width);
+  struct Case {
+    DType dtype;
+    uint32_t n, width;
+  };
+  const Case cases[] = {{DType::q4_k, 1, 512},  {DType::q4_k, 3, 4096}, {DType::q4_k, 1, 6144},
+                        {DType::q4_k, 8, 6144}, {DType::bf16, 1, 6144}, {DType::f16, 8, 6144}};
+  for (const auto& [dtype, n, width] : cases) {
+    SCOPED_TRACE(suffix(dtype) + ", " + std::to_string(n) + " rows of " + std::to_string(width));
+    const TestWeight gate = weight(dtype, kOut, width), up = weight(dtype, kOut, width);
     auto x = noise(n * width, 3.0f);
     x[7] = 5000.0f;  // sums of such inputs are too large for halves
     const auto norm = noise(width), before = noise(n * kOut);
@@ -78,7 +92,7 @@ TEST_P(Streamed, NormaliseSumAndActivate) {
     args.parts[1] = {up.planes, out2.data(), nullptr, kOut};
     args.sum = on_sum.data();
     args.sum_scale = 0.5f;
-    stream(args, DType::q4_k, kOut / 16);
+    stream(args, dtype, kOut / 16);
     std::vector<float> expected;
     for (uint32_t i = 0; i < n * kOut; i++) expected.push_back(before[i] + 0.5f * plain[i]);
     EXPECT_LE(nmse(on_sum.values(), expected), 3e-7);
@@ -91,7 +105,7 @@ TEST_P(Streamed, NormaliseSumAndActivate) {
     args.activated = activated.data();
     const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
     args.after = StreamAfter::silu;
-    stream(args, DType::q4_k, kOut / 16);
+    stream(args, dtype, kOut / 16);
     for (uint32_t i = 0; i < n * kOut; i++) expected[i] = static_cast<float>(silu(gates[i]) * ups[i]);
     EXPECT_LE(nmse(on_normed.values(), normed), 1e-12);
     EXPECT_LE(nmse(out.values(), gates), 3e-7);

@@ -3,7 +3,7 @@
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/tiles.h"
-#include "gpu/packed/integer_formats.h"
+#include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -34,5 +34,10 @@ RF_DEVICE void make_tiles(const TilesArgs& args) {
     make_tiles<Packed<Block>>(args);                  \
   }
 RF_INTEGER_FORMATS(RF_TILES)
+#define RF_FLOAT_TILES(name, Block)                   \
+  RF_KERNEL(tiles_##name, TilesArgs, kTilesThreads) { \
+    make_tiles<FloatUnits>(args);                     \
+  }
+RF_HALF_FORMATS(RF_FLOAT_TILES)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

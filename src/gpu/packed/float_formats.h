@@ -15,8 +15,35 @@ RF_DEVICE float value_of(formats::PlainBf16 w) {
   return to_float(w.value);
 }
 
+// The half nearest to a float given by its bits, or the largest there is.
+RF_DEVICE uint32_t half_within(uint32_t bits) {
+  constexpr float kLargest = 65504.0f;
+  const float value = __builtin_bit_cast(float, bits);
+  return narrow(value > kLargest ? kLargest : value < -kLargest ? -kLargest : value).bits;
+}
+
 template <class Block>
 inline constexpr bool kIsFloat = Block::kElements == 1;
+
+// F16 and BF16 in units as packed/integer_formats.h has them: sixteen weights, one group.
+struct FloatUnits {
+  static constexpr uint32_t kGroups = 1;
+  struct Raw {
+    Word4 words[2];
+  };
+  RF_DEVICE static uint64_t place(uint64_t u, uint32_t) { return u; }
+  RF_DEVICE static Raw load(const Planes& w, uint64_t u) {
+    return {{load16(w.at[0] + 32 * u), load16(w.at[0] + 32 * u + 16)}};
+  }
+};
+
+// Two weights in a word as two halves. What a half cannot hold becomes the largest that it can.
+RF_DEVICE uint32_t two_halves(uint32_t word, formats::PlainF16) {
+  return word;
+}
+RF_DEVICE uint32_t two_halves(uint32_t word, formats::PlainBf16) {
+  return half_within(word << 16) | half_within(word & 0xFFFF0000u) << 16;
+}
 
 // Elements 16 n .. 16 n + 15 of the matrix. Values are those of the format's own header, to the last bit.
 template <class Block>

@@ -22,6 +22,11 @@
   X(f16, formats::PlainF16) \
   X(bf16, formats::PlainBf16)
 
+// Of them, those that Hopper multiplies as halves.
+#define RF_HALF_FORMATS(X)  \
+  X(f16, formats::PlainF16) \
+  X(bf16, formats::PlainBf16)
+
 // The rest: blocks are decoded by the format's own header.
 #define RF_DECODED_FORMATS(X) \
   X(q1_0, formats::Q1_0)      \

@@ -1,0 +1,31 @@
+#pragma once
+// Products of F16 and BF16 weights with up to eight rows of activations on Hopper: kernels/stream_hopper.h for weights
+// that need no decoding. The same StreamArgs, and the same promise: a row's bits are the same alone and among others.
+//
+// Kernels: stream_f16_1, stream_f16_8, stream_bf16_1 and stream_bf16_8.
+
+#include <cstdint>
+
+#include "gpu/kernels/stream_hopper.h"
+
+namespace rocmforge::gpu {
+
+// Warps that share a strip, each with pieces of its own.
+inline constexpr uint32_t kFloatStreamWays = 8;
+
+// Of a block of the kernel for `rows` rows. Preparing eight takes registers that only half as many threads have.
+constexpr uint32_t float_stream_threads(uint32_t rows) {
+  return rows == 1 ? 512 : 256;
+}
+
+// n_items: strips of the block that has most.
+constexpr uint32_t float_stream_shared_bytes(uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
+  const uint32_t phase = stream_phase(n_pieces, rows), n_warps = float_stream_threads(rows) / 32;
+  const uint32_t inputs = phase * rows * (kStreamRowBytes + 4);
+  const uint32_t squares = n_pieces * rows * 4;
+  const uint32_t reduced = stream_batch(rows) * n_warps * rows * kStreamSumStride * 4;
+  const uint32_t carried = phase < n_pieces ? n_items * kFloatStreamWays * 32 * 16 : 0;
+  return inputs + squares + reduced + carried;
+}
+
+}  // namespace rocmforge::gpu

@@ -9,8 +9,8 @@
 //   std::string end(const RequestUsage& total);                         // events that close the stream
 //   std::string whole(std::span<const ChoiceSoFar>, const RequestUsage& total);
 //
-// Threads: start() on a worker; events on the event loop, one at a time; cancel() on any. Chunks wait in `held_`
-// until every choice was accepted: a stream that has begun can no longer be answered with a status.
+// Threads: start() and whole() on workers; events on the event loop, one at a time; cancel() on any. Chunks wait in
+// `held_` until every choice was accepted: a stream that has begun can no longer be answered with a status.
 
 #include <memory>
 #include <mutex>
@@ -155,15 +155,19 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     if (shape_.is_stream()) write(shape_.last(choice, so_far, event));
     n_finished_++;
     if (n_finished_ < choices_.size()) return;
+    is_over_ = true;
+    end_record(std::string(finish_name(event.reason)));
     if (shape_.is_stream()) {
       write(shape_.end(total_));
       call_.exchange->finish();
-    } else {
-      call_.respond(200, shape_.whole(choices_, total_));
+      return release();
     }
-    is_over_ = true;
-    end_record(std::string(finish_name(event.reason)));
-    release();
+    // With many logprobs it takes a while to be written.
+    call_.shared->post_work([self = this->shared_from_this()] {
+      const std::lock_guard lock(self->mutex_);
+      self->call_.respond(200, self->shape_.whole(self->choices_, self->total_));
+      self->release();
+    });
   }
 
   // The request failed after it was accepted: with a status if nothing was sent, else as the stream's last event.

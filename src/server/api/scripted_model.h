@@ -190,6 +190,7 @@ class ScriptedApi : public ::testing::Test {
   void send_finish(size_t request, FinishReason reason = FinishReason::stop, std::string rest = {}) {
     submitted_[request].send(FinishEvent{
         .reason = reason, .text = std::move(rest), .usage = {.n_prompt = 7, .n_cached = 2, .n_generated = 3}});
+    do_work();
   }
 
   std::unique_ptr<gguf::GgufFile> file_;

@@ -56,8 +56,14 @@ assert amd_loops.most_in_flight([load, load, load, wait, load, "s_wait_loadcnt 0
 assert amd_loops.most_in_flight([load, load, "s_waitcnt vmcnt(0) lgkmcnt(0)"]) == 2
 
 # A card of one compute unit that issues 1e9 instructions a second and reads 1 GB/s.
-card = amd_loops.Card("toy", 1, 1, 1.0, 1, 32, 1)
+card = amd_loops.Card("toy", 1, 1, 1.0, 1, 32, 1, 16)
 got = amd_loops.against(card, {"streamed": 2, "in_flight": 1, "vector": 512}, 16, 4)
 assert got["per_byte"] == 0.5 and got["issue"] == 0.5 and got["in_flight"] == 512, got
 assert abs(got["flight"] - 4 * 512 / (1e9 * amd_loops.LATENCY)) < 1e-9, got
-print("8 passed, 0 failed")
+
+# Kernels of matrix instructions are weighed against the matrix unit.
+amd_loops.CARDS["toy"] = card
+got = amd_loops.figures_of("hot", "toy", ASSEMBLY, {"hot": {"VGPRs": 9, "VGPRs Spill": 0, "Occupancy": 4}})
+assert got["balance"] == "0.1" and got["issue"] == "-" and got["waves per SIMD"] == 4, got
+assert amd_loops.side_by_side([3, 3]) == "3" and amd_loops.side_by_side([3, 4]) == "3, 4"
+print("10 passed, 0 failed")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the hot loops of the AMD kernels ask of a card, from the compiler's assembly, against what the card has.
 
-  tools/amd_loops.py [--targets gfx1100,gfx1201,gfx90a,gfx942] [--kernels matvec_q4_k_1,...]
+  tools/amd_loops.py [--targets gfx1100,gfx1201,gfx90a,gfx942] [--kernels matvec_q4_k_1,...] [--markdown]
 
 A kernel's hot loop is the innermost one that streams most: kernels read weights (attention: keys and values)
 with non-temporal loads and everything else without, so the assembly says which loads are which. For that loop:
@@ -11,8 +11,13 @@ with non-temporal loads and everything else without, so the assembly says which 
   issue          the share of its vector issue slots that the card needs to take weights as fast as its memory gives them
   flight         bytes in flight with all its waves, over the bytes that its memory needs: bandwidth x latency
 
-An issue below 1 and a flight above 1 say that nothing counted here keeps the kernel from the speed of the memory. It is
-arithmetic, not a measurement.
+An issue below 1 and a flight above 1 say that nothing counted here keeps the kernel from the speed of the memory. For
+kernels of matrix instructions there is instead
+
+  balance        cycles of vector instructions for each cycle of the matrix unit
+
+It is arithmetic, not a measurement, and counts both sides of every branch. With --markdown one line per kernel, figures of
+the targets side by side, as docs/performance.md has them.
 """
 import argparse
 import collections
@@ -22,12 +27,13 @@ import sys
 
 import amd_registers
 
-Card = collections.namedtuple("Card", "name compute_units simds gigahertz gigabytes_per_second wave cycles_per_instruction")
+# Cycles: of a vector instruction, and of a matrix instruction of 16 x 16 x 16 halves.
+Card = collections.namedtuple("Card", "name compute_units simds gigahertz gigabytes_per_second wave vector_cycles matrix_cycles")
 CARDS = {
-    "gfx1100": Card("RX 7900 XTX", 96, 2, 2.3, 960, 32, 1),
-    "gfx1201": Card("RX 9070 XT", 64, 2, 2.4, 640, 32, 1),
-    "gfx90a": Card("MI250X, one die", 110, 4, 1.7, 1600, 64, 4),
-    "gfx942": Card("MI300X", 304, 4, 2.1, 5300, 64, 4),
+    "gfx1100": Card("RX 7900 XTX", 96, 2, 2.3, 960, 32, 1, 32),
+    "gfx1201": Card("RX 9070 XT", 64, 2, 2.4, 640, 32, 1, 16),
+    "gfx90a": Card("MI250X, one die", 110, 4, 1.7, 1600, 64, 4, 32),
+    "gfx942": Card("MI300X", 304, 4, 2.1, 5300, 64, 4, 16),
 }
 LATENCY = 0.7e-6  # seconds from a load to its data while memory is busy: assumed, see docs/performance.md
 
@@ -120,7 +126,7 @@ def against(card, loop, bytes_per_load, waves_per_simd):
     """What the loop needs of the card, and the card of the loop."""
     per_load = bytes_per_load * card.wave
     per_byte = loop["vector"] / (loop["streamed"] * per_load)
-    slots = card.compute_units * card.simds * card.gigahertz * 1e9 / card.cycles_per_instruction
+    slots = card.compute_units * card.simds * card.gigahertz * 1e9 / card.vector_cycles
     in_flight = loop["in_flight"] * per_load
     waves = card.compute_units * card.simds * waves_per_simd
     return {
@@ -143,20 +149,33 @@ def format_of(kernel):
     return re.sub(r"_\d+$", "", kernel.split("_", 1)[1])
 
 
-COLUMNS = ("kernel", "target", "VGPRs", "spills", "waves per SIMD", *UNITS, "per byte", "in flight", "issue", "flight")
+def figures_of(kernel, target, assembly, registers):
+    """What is printed of a kernel on a target, by column."""
+    card, loop, of = CARDS[target], analyse(assembly, kernel), registers[kernel]
+    out = {"VGPRs": of["VGPRs"], "spills": of["VGPRs Spill"], "waves per SIMD": of["Occupancy"], **{unit: loop[unit] for unit in UNITS}}
+    if loop["matrix"] > 0:
+        balance = loop["vector"] * card.vector_cycles / (loop["matrix"] * card.matrix_cycles)
+        return {**out, "per byte": "-", "in flight": "-", "issue": "-", "flight": "-", "balance": f"{balance:.1f}"}
+    got = against(card, loop, BYTES_PER_LOAD[format_of(kernel)], of["Occupancy"])
+    return {**out, "per byte": f"{got['per_byte']:.3f}", "in flight": f"{got['in_flight']:.0f}", "issue": f"{got['issue']:.2f}",
+            "flight": f"{got['flight']:.1f}", "balance": "-"}
 
 
-def row_of(kernel, target, assembly, registers):
-    loop, of = analyse(assembly, kernel), registers[kernel]
-    got = against(CARDS[target], loop, BYTES_PER_LOAD[format_of(kernel)], of["Occupancy"])
-    return (f"`{kernel}`", target, of["VGPRs"], of["VGPRs Spill"], of["Occupancy"], *(loop[unit] for unit in UNITS),
-            f"{got['per_byte']:.3f}", f"{got['in_flight']:.0f}", f"{got['issue']:.2f}", f"{got['flight']:.1f}")
+def side_by_side(figures):
+    return ", ".join(map(str, figures if len(set(figures)) > 1 else figures[:1]))
+
+
+def print_table(titles, rows):
+    print("| " + " | ".join(titles) + " |\n" + "|---" * len(titles) + "|")
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default=",".join(CARDS))
     parser.add_argument("--kernels", default=",".join(KERNELS))
+    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     clang = amd_registers.find_clang()
     if clang is None:
@@ -166,10 +185,14 @@ def main():
     jobs = [(file, target) for file in sorted(set(map(file_of, kernels))) for target in targets]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         compiled = dict(zip(jobs, pool.map(lambda job: amd_registers.compile_kernels(clang, *job), jobs)))
-    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
-    for kernel in kernels:
-        for target in targets:
-            print("| " + " | ".join(map(str, row_of(kernel, target, *compiled[file_of(kernel), target]))) + " |")
+    figures = {kernel: [figures_of(kernel, target, *compiled[file_of(kernel), target]) for target in targets] for kernel in kernels}
+    if options.markdown:
+        columns = ("VGPRs", "waves per SIMD", "per byte", "in flight", "issue", "flight", "balance")
+        print_table(("kernel", *columns), ((f"`{kernel}`", *(side_by_side([of[column] for of in of_targets]) for column in columns))
+                                           for kernel, of_targets in figures.items()))
+    else:
+        print_table(("kernel", "target", *figures[kernels[0]][0]),
+                    ((kernel, target, *of.values()) for kernel, of_targets in figures.items() for target, of in zip(targets, of_targets)))
     return 0
 
 

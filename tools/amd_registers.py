@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Registers, spills and occupancy of the AMD kernels, from the compiler: what can be known of them without a card.
 
-  tools/amd_registers.py [--targets gfx90a,gfx1100 | --targets all] [--files matvec,matmul,attend] [--all | --markdown]
+  tools/amd_registers.py [--targets gfx90a,gfx1100 | --targets all] [--files matvec,matmul,attend] [--all]
 
-Prints one line per kernel and target (with --all; else the worst per file), or with --markdown the table of
-docs/performance.md: for every target the hot kernels that decide, by name. Exits 1 when a hot kernel keeps registers in
-memory.
+Prints one line per kernel and target (with --all; else the worst per file). Exits 1 when a hot kernel keeps registers in
+memory. What the hot loops make of the registers: tools/amd_loops.py.
 """
 import argparse
 import concurrent.futures
@@ -18,9 +17,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Products of few and of many rows, and attention. Formats without kernels of their own decode into a local array.
 HOT = re.compile(r"^(matvec_(q4_0|q4_1|q5_0|q5_1|q8_0|q[2-6]_k|iq4_nl|iq4_xs|mxfp4|f16|bf16|f32)_[18]|matmul_\w+|attend_\w+)$")
-# What a Llama in Q4_K_M spends its time in, and the widest of each other kind.
-SHOWN = ("matvec_q4_k_1", "matvec_q4_k_8", "matvec_q6_k_1", "matvec_f16_1", "matmul_q4_k", "matmul_f16", "matmul_f32", "attend_f16_128",
-         "attend_f16_256")
 TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201")
 FIELD = re.compile(r"remark:\s+([A-Za-z ]+?)(?: \[[^\]]*\])?: (\S+) \[-Rpass-analysis")
 
@@ -46,27 +42,11 @@ def compile_kernels(clang, file, target):
     return done.stdout, kernels
 
 
-def markdown(of_targets):
-    """One row per kernel and set of figures; targets with the same figures share it."""
-    out = ["| kernel | targets | VGPRs | AGPRs | SGPRs | LDS bytes | spills | waves per SIMD |", "|---|---|---|---|---|---|---|---|"]
-    for name in SHOWN:
-        by_figures = {}
-        for target, kernels in of_targets.items():
-            of = kernels[name]
-            figures = (of["VGPRs"], of.get("AGPRs", 0), of.get("TotalSGPRs", of.get("SGPRs", 0)), of["LDS Size"],
-                       of["VGPRs Spill"] + of["SGPRs Spill"], of["Occupancy"])
-            by_figures.setdefault(figures, []).append(target)
-        for figures, targets in by_figures.items():
-            out.append(f"| `{name}` | {', '.join(targets)} | " + " | ".join(map(str, figures)) + " |")
-    return "\n".join(out)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--targets", default="gfx90a,gfx1100")
     parser.add_argument("--files", default="matvec,matvec_float,matmul,matmul_f32,attend")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     targets = TARGETS if options.targets == "all" else options.targets.split(",")
     clang = find_clang()
@@ -75,22 +55,17 @@ def main():
         return 0
     jobs = [(file, target) for file in options.files.split(",") for target in targets]
     spilling = 0
-    of_targets = {target: {} for target in targets}
-    if not options.markdown:
-        print(f"{'kernel':28} {'target':8} {'VGPRs':>5} {'AGPRs':>5} {'spilled':>7} {'scratch':>7} {'LDS':>6} {'occupancy':>9}")
+    print(f"{'kernel':28} {'target':8} {'VGPRs':>5} {'AGPRs':>5} {'spilled':>7} {'scratch':>7} {'LDS':>6} {'occupancy':>9}")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for (file, target), kernels in zip(jobs, pool.map(lambda job: compile_kernels(clang, *job)[1], jobs)):
             rows = sorted(kernels.items(), key=lambda k: (k[1]["Occupancy"], -k[1]["VGPRs"]))
-            of_targets[target].update(kernels)
-            for name, of in [] if options.markdown else rows if options.all else rows[:1]:
+            for name, of in rows if options.all else rows[:1]:
                 print(f"{name:28} {target:8} {of['VGPRs']:5} {of.get('AGPRs', 0):5} {of['VGPRs Spill']:7} {of['ScratchSize']:7} "
                       f"{of['LDS Size']:6} {of['Occupancy']:9}")
             for name, of in rows:
                 if HOT.match(name) and (of["VGPRs Spill"] or of["ScratchSize"]):
                     print(f"{name} on {target}: {of['VGPRs Spill']} registers spilled, {of['ScratchSize']} bytes of scratch")
                     spilling += 1
-    if options.markdown:
-        print(markdown(of_targets))
     return 1 if spilling else 0
 
 

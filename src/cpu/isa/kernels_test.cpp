@@ -159,9 +159,10 @@ TEST_P(Products, PackedUnitsMatchDoublePrecision) {
 
 TEST_P(Products, PackedUnitsGiveTheSameBitsInAnyCut) {
   gguf::RandomBits random(5);
-  constexpr size_t n_groups = 3, n_units = 3, n_tokens = 15;  // every tile of tokens: 8, 4, 2, 1
-  for (size_t i = 0; i < kernels().n_packed; i++) {
-    const PackedFormat& format = kernels().packed[i];
+  constexpr size_t n_groups = 3, n_units = 3;
+  for (size_t i = 0; i < 3 * kernels().n_packed; i++) {
+    const size_t n_tokens = 13 + i % 3;  // tiles of 8, 4 and 1, 2 or 3
+    const PackedFormat& format = kernels().packed[i / 3];
     const size_t unit_rows = format.n_rows;
     const auto dtype = static_cast<DType>(format.dtype);
     const size_t n = n_groups * packed_elements(dtype);

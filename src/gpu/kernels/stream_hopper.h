@@ -98,7 +98,7 @@ constexpr StripShape strip_shape(DType dtype) {
 
 // Strips whose sums are finished together.
 constexpr uint32_t stream_batch(uint32_t rows) {
-  return rows == 1 ? 4 : 2;
+  return rows == 1 ? 8 : 2;
 }
 // One for each multiprocessor of an H100 or H200.
 inline constexpr uint32_t kStreamBlocks = 132;

@@ -32,6 +32,7 @@ enum class FixedKernel : uint8_t {
   silu_multiply,
   store_kv_f16,
   store_kv_f32,
+  stream_many_inputs,
   stream_q4_k_q6_k_1,
   stream_q4_k_q6_k_8,
   stream_q5_k_q6_k_1,
@@ -63,6 +64,10 @@ enum class FormatKernel : uint8_t {
   weight_panels,
   stream_1,  // from here on for is_for_hopper(), where the device has them
   stream_8,
+  many_16,  // for the integer kind
+  many_32,
+  many_64,
+  many_wide,
   hopper_8,
   hopper_16,
   hopper_64,

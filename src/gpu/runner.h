@@ -93,6 +93,10 @@ class GpuBackend::Runner {
                                  const Add* sum, const Activate* activate) const;
   Result<void> launch_streams(std::span<StreamPart> formats) const;
 
+  // runner_many.cpp: the same for more than eight rows.
+  bool can_stream_many(const Matmul& step) const;
+  Result<void> launch_many(std::span<StreamPart> formats) const;
+
   // runner_panels.cpp: products of many rows on Hopper.
   bool can_use_panels(const Matmul& step) const;
   Result<void> multiply_by_panels(const Matmul& step) const;

@@ -6,6 +6,7 @@
 
 #include "gpu/kernels/stream_float_hopper.h"
 #include "gpu/kernels/stream_hopper.h"
+#include "gpu/kernels/stream_many_hopper.h"
 #include "gpu/runner.h"
 
 namespace rocmforge {
@@ -67,7 +68,8 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows)
 
 bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   const uint32_t width = slot(step.in).width, rows = n_rows(step.in);
-  if (!self_.device_->has_hopper() || rows == 0 || rows > 8 || width % gpu::kStreamColumns != 0) return false;
+  if (!self_.device_->has_hopper() || rows == 0 || width % gpu::kStreamColumns != 0) return false;
+  if (rows > 8) return rows <= gpu::kManyMaxRows && can_stream_many(step);
   uint32_t n_strips = 0;
   for (const Matmul::Part& part : step.parts) n_strips += slot(part.out).width / gpu::kStreamOutputs;
   // A gate and its partner go to one block.
@@ -154,6 +156,7 @@ Result<GpuBackend::Runner::StreamPart> GpuBackend::Runner::stream_part(const Nor
 
 // Two formats are one launch where there is a kernel for them: blocks are divided so that none has much more to read.
 Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) const {
+  if (formats.front().args.n_rows > 8) return launch_many(formats);
   const uint32_t rows = rows_of_kernel(formats.front().args.n_rows);
   const auto shared_bytes = [&](const StreamPart& part) {
     const uint32_t n_items = most_items(part.n_strips, part.args.n_blocks) * (part.args.activated != nullptr ? 2 : 1);

@@ -1,0 +1,114 @@
+#pragma once
+// Products of quantized weights with 9 to 64 rows of activations on Hopper, with the norm before and the sum or
+// activation after them: kernels/stream_hopper.h for more rows. A row's bits are the same in both.
+//
+// The rows are too many for one multiprocessor to hold, so that a cluster of blocks shares them by columns: block k of
+// G has the pieces k, k + G, ... of a width, of all rows and of all weights that the cluster multiplies.
+
+#include <cstdint>
+
+#include "gpu/kernels/stream_hopper.h"
+
+namespace rocmforge::gpu {
+
+// Inputs as the products take them: in the order in which a format's lanes decode its weights. By Strip<Block>'s kWide
+// and kScales.
+enum class ManyOrder : uint32_t { wide, narrow, narrow_two_scales };
+
+constexpr ManyOrder many_order(DType dtype) {
+  switch (dtype) {
+    case DType::q4_k:
+    case DType::q5_k:
+    case DType::q8_0:
+      return ManyOrder::wide;
+    case DType::q2_k:
+    case DType::q3_k:
+    case DType::q6_k:
+      return ManyOrder::narrow_two_scales;
+    default:
+      return ManyOrder::narrow;
+  }
+}
+
+inline constexpr uint32_t kManyMaxRows = 32;
+inline constexpr uint32_t kManyMaxPieces = 128;
+
+// Of 256 columns of a row: halves, sums of groups as two halves each, a factor.
+constexpr uint32_t many_row_bytes(uint32_t n_scales) {
+  return 512 + 32 * n_scales + 4;
+}
+
+// stream_many_inputs: norm (optional), halves, sums of groups. Rows in sets of rows_at_once, each set piece after
+// piece.
+struct ManyInputsArgs {
+  const float* x;  // n_rows x width
+  // Not null: x is normalised first (root mean square), into `normed`, too, unless that is null.
+  const float* norm_weight = nullptr;
+  float* normed = nullptr;
+  float epsilon = 0;
+  uint32_t n_rows = 0;
+  uint32_t width = 0;         // a multiple of 256
+  uint32_t rows_at_once = 0;  // 16, 32 or 64: the product's
+  uint32_t n_orders = 0;
+  ManyOrder orders[2] = {};
+  uint8_t* out[2] = {};
+};
+inline constexpr uint32_t kManyInputsThreads = 512;
+inline Grid many_inputs_grid(const ManyInputsArgs& args) {
+  const uint32_t n_pieces = args.width / kStreamColumns, at_once = kManyInputsThreads / 32;
+  return {args.n_rows, (n_pieces + at_once - 1) / at_once};
+}
+
+// stream_many_FORMAT_ROWS: ROWS is 16, 32 or 64 for up to sixteen pieces, "wide" for more, of up to 32 rows. They take
+// StreamArgs without norm and phase, `x` being what stream_many_inputs makes. Blocks are counted in clusters: a grid is
+// clusters x 1 x blocks of a cluster.
+enum class ManyKind : uint8_t { rows_16, rows_32, rows_64, wide };
+
+struct ManyShape {
+  uint32_t tiles;    // of eight rows
+  uint32_t warps;    // of a block, each with a strip of its own
+  uint32_t cluster;  // blocks
+  uint32_t stages;   // pieces that a warp has on their way or uses
+  constexpr uint32_t rows() const { return 8 * tiles; }
+  constexpr uint32_t threads() const { return 32 * warps; }
+  // Tiles that a block finishes of a strip, at most: the blocks of a cluster share them.
+  constexpr uint32_t own_tiles() const { return tiles > cluster ? tiles / cluster : 1; }
+};
+// More rows are more registers and less room for weights, so that there are fewer warps.
+constexpr ManyShape many_shape(ManyKind kind, uint32_t stage_bytes) {
+  const uint32_t stages = stage_bytes <= 2816 ? 3 : 2;
+  switch (kind) {
+    case ManyKind::rows_16:
+      return {2, 16, 4, stages};
+    case ManyKind::rows_32:
+      return {4, stage_bytes <= 4096 ? 16u : 10u, 4, stages};
+    case ManyKind::rows_64:
+      return {8, stage_bytes <= 2816 ? 10u : stage_bytes <= 4096 ? 8u : 7u, 4, 2};
+    case ManyKind::wide:
+      return {4, 9, 8, 2};
+  }
+  return {};
+}
+
+// Clusters that run at a time: the multiprocessors of a cluster belong to one group of them, and groups are not of one
+// size. An H200 told 30 of four and 15 of eight.
+constexpr uint32_t many_clusters(const ManyShape& shape) {
+  return 120 / shape.cluster;
+}
+
+inline constexpr uint32_t kManyBarrierBytes = 384;
+inline constexpr uint32_t kManyMaxPlaces = kManyMaxPieces / 8;  // pieces of a block
+constexpr uint32_t many_exchange_bytes(const ManyShape& shape) {
+  return shape.warps * shape.own_tiles() * (shape.cluster - 1) * 512;
+}
+constexpr uint32_t many_shared_bytes(const ManyShape& shape, const StripShape& strip, uint32_t n_pieces) {
+  const uint32_t places = (n_pieces + shape.cluster - 1) / shape.cluster;
+  return kManyBarrierBytes + many_exchange_bytes(shape) + shape.warps * shape.stages * strip.stage_bytes +
+         places * shape.rows() * many_row_bytes(strip.n_scales);
+}
+constexpr bool many_fits(const ManyShape& shape, const StripShape& strip, uint32_t n_pieces) {
+  return (shape.cluster == 4) == (n_pieces <= 16) && n_pieces <= kManyMaxPieces &&
+         many_shared_bytes(shape, strip, n_pieces) <= kStreamMaxShared;
+}
+
+}  // namespace rocmforge::gpu

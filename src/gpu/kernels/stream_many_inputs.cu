@@ -1,0 +1,136 @@
+// Inputs of products of many rows (kernels/stream_many_hopper.h): a block takes a row, its warps 256 columns each.
+
+#include "gpu/kernels/stream_many_hopper.h"
+#include "gpu/runtime.h"
+
+namespace rocmforge::gpu::RF_KERNELS {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+class ManyInputs {
+  static constexpr uint32_t kWarps = kManyInputsThreads / 32;
+
+ public:
+  RF_DEVICE ManyInputs(const ManyInputsArgs& a, float* partial)
+      : args_(a), n_pieces_(a.width / kStreamColumns), row_(block_x()), squares_(partial) {}
+
+  RF_DEVICE void run() const {
+    const uint32_t piece = wave() + kWarps * block_y();
+    float v[8];
+    if (piece < n_pieces_) load(v, args_.x + column(piece));
+    if (args_.norm_weight != nullptr) {
+      const float scale = scale_of_row();
+      if (piece < n_pieces_) normalise(v, scale, piece);
+    }
+    if (piece >= n_pieces_) return;
+    const float factor = shrink(v);
+    const uint4 halves{pair(v[0], v[2]), pair(v[1], v[3]), pair(v[4], v[6]), pair(v[5], v[7])};
+    for (uint32_t i = 0; i < args_.n_orders; i++) put(args_.out[i], args_.orders[i], piece, halves, factor);
+  }
+
+ private:
+  RF_DEVICE static uint32_t pair(float first, float second) {
+    const __half2 both = __floats2half2_rn(first, second);
+    return *reinterpret_cast<const uint32_t*>(&both);
+  }
+  RF_DEVICE static float added(uint32_t bits) {
+    const float2 both = __half22float2(*reinterpret_cast<const __half2*>(&bits));
+    return both.x + both.y;
+  }
+  RF_DEVICE uint64_t column(uint32_t piece) const {
+    return static_cast<uint64_t>(row_) * args_.width + piece * kStreamColumns;
+  }
+  RF_DEVICE static void load(float (&v)[8], const float* from) {
+    const auto* at = reinterpret_cast<const float4*>(from + 8 * lane());
+    const float4 a = at[0], b = at[1];
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+  }
+
+  RF_DEVICE float scale_of_row() const {
+    for (uint32_t piece = wave(); piece < n_pieces_; piece += kWarps) {
+      float v[8];
+      load(v, args_.x + column(piece));
+      float sum = 0;
+      RF_UNROLL
+      for (uint32_t e = 0; e < 8; e++) sum = fmaf(v[e], v[e], sum);
+      sum = wave_sum(sum);
+      if (lane() == 0) squares_[piece] = sum;
+    }
+    sync_block();
+    float squares = 0;
+    for (uint32_t p = lane(); p < n_pieces_; p += 32) squares += squares_[p];
+    return 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
+  }
+  RF_DEVICE void normalise(float (&v)[8], float scale, uint32_t piece) const {
+    float weights[8];
+    load(weights, args_.norm_weight + piece * kStreamColumns);
+    RF_UNROLL
+    for (uint32_t e = 0; e < 8; e++) v[e] = v[e] * scale * weights[e];
+    if (args_.normed != nullptr) {
+      auto* to = reinterpret_cast<float4*>(args_.normed + column(piece) + 8 * lane());
+      to[0] = {v[0], v[1], v[2], v[3]};
+      to[1] = {v[4], v[5], v[6], v[7]};
+    }
+  }
+  // Inputs that a half could not hold are scaled down by a power of two.
+  RF_DEVICE static float shrink(float (&v)[8]) {
+    uint32_t largest = 0;
+    RF_UNROLL
+    for (uint32_t e = 0; e < 8; e++) largest = max(largest, __float_as_uint(v[e]) & 0x7FFFFFFFu);
+    largest = __reduce_max_sync(~0u, largest);
+    constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half holds the sum of 32, too
+    if (largest < kFine) return 1.0f;
+    const uint32_t down = (largest >> 23) - (127 + 9);
+    const float by = __uint_as_float((127 - down) << 23);
+    RF_UNROLL
+    for (uint32_t e = 0; e < 8; e++) v[e] *= by;
+    return __uint_as_float((127 + down) << 23);
+  }
+
+  // Lane 4q + t has columns 8t .. 8t + 7 of the 32 of number q.
+  RF_DEVICE void put(uint8_t* out, ManyOrder order, uint32_t piece, const uint4& halves, float factor) const {
+    const uint32_t n_scales = order == ManyOrder::narrow_two_scales ? 2 : 1, rows = args_.rows_at_once;
+    out += static_cast<uint64_t>(row_ / rows * n_pieces_ + piece) * rows * many_bytes(n_scales);
+    const uint32_t row = row_ % rows, tile = row / 8, g = row % 8, q = lane() / 4, t = lane() % 4;
+    uint8_t* to = out + (q * (rows / 8) + tile) * 512 + g * 64;
+    if (order == ManyOrder::wide) {
+      *reinterpret_cast<uint4*>(to + 16 * t) = halves;
+    } else {  // columns 8t .. are of half t / 2, and of lanes 2 (t % 2) and the next one
+      uint8_t* at = to + t % 2 * 32 + t / 2 * 8;
+      *reinterpret_cast<uint2*>(at) = {halves.x, halves.y};
+      *reinterpret_cast<uint2*>(at + 16) = {halves.z, halves.w};
+    }
+    float sum = added(halves.x) + added(halves.y) + (added(halves.z) + added(halves.w));
+    sum += shuffle_xor(sum, 1);
+    if (n_scales == 1) sum += shuffle_xor(sum, 2);
+    // As two halves: the nearest, and what it leaves. Lane t of the product takes groups 2t and 2t + 1 of eight.
+    const F16 near = narrow(sum), rest = narrow(sum - widen(near));
+    const uint32_t lanes = 4 / n_scales, group = lane() / lanes;  // lanes: of a group
+    out += rows * 512;
+    auto* at = reinterpret_cast<uint16_t*>(out + (tile * 32 + g * 4 + group % 8 / 2) * 8 * n_scales) + group / 8 * 2 +
+               group % 2;
+    if (lane() % lanes == 0) {
+      at[0] = near.bits;
+      at[2 * n_scales] = rest.bits;
+    }
+    if (lane() == 0) reinterpret_cast<float*>(out + rows * 32 * n_scales)[row] = factor;
+  }
+  RF_DEVICE static uint32_t many_bytes(uint32_t n_scales) { return 512 + 32 * n_scales + 4; }
+
+  const ManyInputsArgs& args_;
+  uint32_t n_pieces_, row_;
+  float* squares_;
+};
+
+#endif
+
+RF_KERNEL_EARLY(stream_many_inputs, ManyInputsArgs, kManyInputsThreads) {
+  let_next_begin();
+  wait_for_inputs();
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  RF_SHARED(float[kManyMaxPieces], squares);
+  ManyInputs(args, squares).run();
+#endif
+}
+
+}  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,0 +1,132 @@
+// Streamed products of 9 to 64 rows against sums in f64. They run on Hopper alone.
+
+#include "gpu/kernels/stream_many_hopper.h"
+
+#include "support/kernel_weights.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::nmse;
+
+class StreamedMany : public Products {
+ protected:
+  void SetUp() override {
+    Products::SetUp();
+    if (!device_->has_hopper()) GTEST_SKIP() << "this device has no clusters";
+  }
+
+  struct Kernel {
+    ManyKind kind;
+    const char* name;
+  };
+  static constexpr Kernel kKernels[] = {
+      {ManyKind::rows_16, "16"}, {ManyKind::rows_32, "32"}, {ManyKind::rows_64, "64"}, {ManyKind::wide, "wide"}};
+
+  // args: x, norm and all that comes after the product, of no more rows than the kernel takes.
+  void stream(StreamArgs args, DType dtype, const Kernel& kernel) {
+    const StripShape strip = strip_shape(dtype);
+    const ManyShape shape = many_shape(kernel.kind, strip.stage_bytes);
+    const uint32_t n_pieces = args.width / kStreamColumns;
+    const OnDevice<uint8_t> made(*device_, size_t{shape.rows()} * n_pieces * many_row_bytes(strip.n_scales));
+    ManyInputsArgs inputs{.x = args.x,
+                          .norm_weight = args.norm_weight,
+                          .normed = args.normed,
+                          .epsilon = args.epsilon,
+                          .n_rows = args.n_rows,
+                          .width = args.width,
+                          .rows_at_once = shape.rows(),
+                          .n_orders = 1};
+    inputs.orders[0] = many_order(dtype);
+    inputs.out[0] = made.data();
+    run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
+    args.x = reinterpret_cast<const float*>(made.data());
+    args.n_blocks = many_clusters(shape);
+    run("stream_many_hopper", "stream_many_" + suffix(dtype) + "_" + kernel.name,
+        {{args.n_blocks, 1, shape.cluster, shape.cluster}, shape.threads(), many_shared_bytes(shape, strip, n_pieces)},
+        args);
+  }
+};
+
+TEST_P(StreamedMany, EqualSumsAndDoNotKnowTheirNeighbours) {
+  each_format([&](DType dtype) {
+    if (plane_table(dtype).n_planes == 1) return;
+    for (const Kernel& kernel : kKernels) {
+      // Fewer pieces than blocks, blocks with unequal shares, ways of several pieces; more strips than warps.
+      for (const auto& [n_out, width] : {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {8208u, 256u}}) {
+        const ManyShape shape = many_shape(kernel.kind, strip_shape(dtype).stage_bytes);
+        if (!many_fits(shape, strip_shape(dtype), width / kStreamColumns)) continue;
+        SCOPED_TRACE(std::string(kernel.name) + ": " + std::to_string(n_out) + " outputs of " + std::to_string(width));
+        const uint32_t n = shape.rows() - 3;
+        const TestWeight w = weight(dtype, n_out, width), w2 = weight(dtype, 16, width);
+        const auto bias = noise(n_out), x = noise(n * width);
+        const auto on_x = put(x), on_bias = put(bias);
+        const auto out = space(n * n_out), out2 = space(n * 16);
+        StreamArgs args{.x = on_x.data(), .n_rows = n, .width = width, .n_parts = 2};
+        args.parts[0] = {w.planes, out.data(), on_bias.data(), n_out};
+        args.parts[1] = {w2.planes, out2.data(), nullptr, 16};
+        stream(args, dtype, kernel);
+        const auto together = out.values();
+        EXPECT_LE(nmse(together, product(w, x, bias)), 3e-7);
+        EXPECT_LE(nmse(out2.values(), product(w2, x, {})), 3e-7);
+        args.x = on_x.data() + 6 * width;
+        args.n_rows = 1;
+        stream(args, dtype, kernel);
+        const auto alone = out.values();
+        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + n_out, together.begin() + 6 * n_out));
+      }
+    }
+  });
+}
+
+TEST_P(StreamedMany, NormaliseSumAndActivate) {
+  constexpr uint32_t kOut = 1040;
+  for (const Kernel& kernel : kKernels) {
+    SCOPED_TRACE(kernel.name);
+    const uint32_t width = kernel.kind == ManyKind::wide ? 4608 : 1024;
+    const uint32_t n = many_shape(kernel.kind, strip_shape(DType::q4_k).stage_bytes).rows();
+    const TestWeight gate = weight(DType::q4_k, kOut, width), up = weight(DType::q4_k, kOut, width);
+    auto x = noise(n * width, 3.0f);
+    x[7] = 5000.0f;  // sums of such inputs are too large for halves
+    const auto norm = noise(width), before = noise(n * kOut);
+    std::vector<float> normed(x.size());
+    for (uint32_t r = 0; r < n; r++) {
+      double squares = 0;
+      for (uint32_t i = 0; i < width; i++) squares += double{x[r * width + i]} * x[r * width + i];
+      for (uint32_t i = 0; i < width; i++) {
+        normed[r * width + i] = static_cast<float>(x[r * width + i] / std::sqrt(squares / width + 1e-5) * norm[i]);
+      }
+    }
+    const auto gates = product(gate, normed, {}), ups = product(up, normed, {}), plain = product(gate, x, {});
+    const auto on_x = put(x), on_norm = put(norm), on_normed = space(n * width), on_sum = put(before);
+    const auto out = space(n * kOut), out2 = space(n * kOut), activated = space(n * kOut);
+    StreamArgs args{.x = on_x.data(), .n_rows = n, .width = width, .n_parts = 1};
+    args.parts[0] = {gate.planes, out.data(), nullptr, kOut};
+    args.parts[1] = {up.planes, out2.data(), nullptr, kOut};
+    args.sum = on_sum.data();
+    args.sum_scale = 0.5f;
+    stream(args, DType::q4_k, kernel);
+    std::vector<float> expected;
+    for (uint32_t i = 0; i < n * kOut; i++) expected.push_back(before[i] + 0.5f * plain[i]);
+    EXPECT_LE(nmse(on_sum.values(), expected), 3e-7);
+
+    args.sum = nullptr;
+    args.norm_weight = on_norm.data();
+    args.normed = on_normed.data();
+    args.epsilon = 1e-5f;
+    args.n_parts = 2;
+    args.activated = activated.data();
+    args.after = StreamAfter::silu;
+    stream(args, DType::q4_k, kernel);
+    const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+    for (uint32_t i = 0; i < n * kOut; i++) expected[i] = static_cast<float>(silu(gates[i]) * ups[i]);
+    EXPECT_LE(nmse(on_normed.values(), normed), 1e-12);
+    EXPECT_LE(nmse(out.values(), gates), 3e-7);
+    EXPECT_LE(nmse(activated.values(), expected), 2e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, StreamedMany, testing::both_waves());
+
+}  // namespace
+}  // namespace rocmforge::gpu

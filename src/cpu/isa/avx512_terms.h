@@ -78,8 +78,12 @@ struct Avx512 {
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
   }
-  // As one instruction, which the compiler does not make of it: half as many wait in the queues.
   RF_OP Int dot(Int sum, Int codes, const int8_t* activations) {
+    return _mm512_dpbusd_epi32(sum, codes, repeat_word(activations));
+  }
+  // The same as one instruction, which the compiler does not make of it: the processor looks further ahead. Few tokens
+  // wait for memory and lose up to a tenth by it.
+  RF_OP Int short_dot(Int sum, Int codes, const int8_t* activations) {
     typedef int32_t Word __attribute__((aligned(1), may_alias));
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(codes), "m"(*reinterpret_cast<const Word*>(activations)));
     return sum;
@@ -105,11 +109,13 @@ struct Avx512 {
     }
   }
   // Terms say where the integer sums of a block's halves start, and how they join the sum.
-  template <class Terms>
+  template <bool is_one_of_many, class Terms>
   RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
     Int dots[2];
     Terms::start(dots, a);
-    for (int v = 0; v < 8; v++) dots[v / 4] = dot(dots[v / 4], codes[v], a.q + 4 * v);
+    for (int v = 0; v < 8; v++) {
+      dots[v / 4] = (is_one_of_many ? short_dot : dot)(dots[v / 4], codes[v], a.q + 4 * v);
+    }
     return terms.finish(sum, dots, a);
   }
 #define RF_START(offset) \

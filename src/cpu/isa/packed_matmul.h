@@ -26,6 +26,9 @@ constexpr size_t kLine = 64;
 // one of fewer tokens is slower for being told. (Three tokens as two and one: half as fast from memory.)
 constexpr int kFetchingTokens = 3;
 constexpr size_t kAhead = 8 << 10;
+// An input of more bytes does not stay in the first cache beside the weights that stream through it. Few tokens fetch
+// each group's back ahead of time: what they missed there would disturb the hardware's own fetching of weights.
+constexpr size_t kSmallInput = 6 << 10;
 
 // Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. A unit comes from memory for its first
 // tile and from the cache for the others, the last of which fetches the next unit.
@@ -97,10 +100,17 @@ template <class Format, class V, int n>
   }
   constexpr bool kTogether = Format::kShared > 1 && 2 * n * Format::kShared <= V::kMostDots;
   constexpr int n_steps = kTogether ? Format::kBlocks / Format::kShared : Format::kBlocks;
+  const bool is_wide = tile.n_groups * Format::kBlocks * sizeof(QuantBlock) > kSmallInput;
   for (size_t g = 0; g < tile.n_groups; g++) {
     const Format group{{tile.unit + g * Format::kGroupBytes}};
     if constexpr (n >= kFetchingTokens) {
       for (size_t b = 0; b < Format::kGroupBytes; b += kLine) tile.fetch_ahead(group.at + b);
+    }
+    if (n < kFetchingTokens && is_wide) {
+      for (int i = 0; i < n; i++) {
+        const auto* next = reinterpret_cast<const char*>(in[i] + (g + 1) * Format::kBlocks);
+        for (size_t b = 0; b < Format::kBlocks * sizeof(QuantBlock); b += kLine) _mm_prefetch(next + b, _MM_HINT_T0);
+      }
     }
     if constexpr (kTogether) V::keep_order();
     unrolled<n_steps>([&]<int step>() __attribute__((always_inline)) {
@@ -111,7 +121,10 @@ template <class Format, class V, int n>
         Codes<V> codes;
         codes_of<s, V>(codes, group);
         const auto terms = group.template terms<s>();
-        for (int i = 0; i < n; i++) sums[i] = V::add_to(sums[i], terms, codes, in[i][g * Format::kBlocks + s]);
+        for (int i = 0; i < n; i++) {
+          const QuantBlock& block = in[i][g * Format::kBlocks + s];
+          sums[i] = V::template add_to<n >= kFetchingTokens>(sums[i], terms, codes, block);
+        }
       }
     });
   }

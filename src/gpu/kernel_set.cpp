@@ -39,6 +39,12 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(attend, store_kv_f16);
     RF_PLACE(attend, store_kv_f32);
     RF_PLACE(stream_many_inputs, stream_many_inputs);
+    RF_PLACE(stream_many_hopper, stream_many_q4_k_q6_k_rows_8);
+    RF_PLACE(stream_many_hopper, stream_many_q4_k_q6_k_rows_16);
+    RF_PLACE(stream_many_hopper, stream_many_q4_k_q6_k_rows_32);
+    RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_8);
+    RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_16);
+    RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_32);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_1);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_8);
     RF_PLACE(stream_hopper, stream_q5_k_q6_k_1);
@@ -78,10 +84,12 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
     case FormatKernel::stream_1:
     case FormatKernel::stream_8:
       return kind == ProductKind::integer ? "stream_hopper" : "stream_float_hopper";
-    case FormatKernel::many_16:
-    case FormatKernel::many_32:
-    case FormatKernel::many_64:
-    case FormatKernel::many_wide:
+    case FormatKernel::many_rows_8:
+    case FormatKernel::many_rows_16:
+    case FormatKernel::many_rows_32:
+    case FormatKernel::many_wide_8:
+    case FormatKernel::many_wide_16:
+    case FormatKernel::many_wide_32:
       return "stream_many_hopper";
     case FormatKernel::hopper_8:
     case FormatKernel::hopper_16:
@@ -111,14 +119,18 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "stream_" + format + "_1";
     case FormatKernel::stream_8:
       return "stream_" + format + "_8";
-    case FormatKernel::many_16:
-      return "stream_many_" + format + "_16";
-    case FormatKernel::many_32:
-      return "stream_many_" + format + "_32";
-    case FormatKernel::many_64:
-      return "stream_many_" + format + "_64";
-    case FormatKernel::many_wide:
-      return "stream_many_" + format + "_wide";
+    case FormatKernel::many_rows_8:
+      return "stream_many_" + format + "_rows_8";
+    case FormatKernel::many_rows_16:
+      return "stream_many_" + format + "_rows_16";
+    case FormatKernel::many_rows_32:
+      return "stream_many_" + format + "_rows_32";
+    case FormatKernel::many_wide_8:
+      return "stream_many_" + format + "_wide_8";
+    case FormatKernel::many_wide_16:
+      return "stream_many_" + format + "_wide_16";
+    case FormatKernel::many_wide_32:
+      return "stream_many_" + format + "_wide_32";
     case FormatKernel::hopper_8:
       return "matmul_hopper_" + format + "_8";
     case FormatKernel::hopper_16:

@@ -8,6 +8,7 @@
 #include "gpu/kernels/quantize.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/stream_hopper.h"
+#include "gpu/kernels/stream_many_hopper.h"
 
 namespace rocmforge {
 
@@ -93,9 +94,10 @@ class GpuBackend::Runner {
                                  const Add* sum, const Activate* activate) const;
   Result<void> launch_streams(std::span<StreamPart> formats) const;
 
-  // runner_many.cpp: the same for more than eight rows.
+  // runner_many.cpp: the same for more rows.
   bool can_stream_many(const Matmul& step) const;
-  Result<void> launch_many(std::span<StreamPart> formats) const;
+  Result<void> launch_many(std::span<const StreamPart> formats) const;
+  Result<void> launch_many(std::span<StreamPart> parts, gpu::ManyKind kind) const;
 
   // runner_panels.cpp: products of many rows on Hopper.
   bool can_use_panels(const Matmul& step) const;

@@ -1,7 +1,8 @@
-// Products of 9 to 64 rows on Hopper (kernels/stream_many_hopper.h): one launch makes the inputs, in the order of every
-// format that takes them, then there is one for each format and each set of rows.
+// Products of two rows and more on Hopper (kernels/stream_many_hopper.h): one launch makes the inputs, in the order of
+// every format that takes them, then there is one for each set of rows and each format, or each pair of formats.
 
 #include <algorithm>
+#include <vector>
 
 #include "gpu/kernels/stream_many_hopper.h"
 #include "gpu/runner.h"
@@ -14,35 +15,74 @@ using gpu::ManyKind;
 
 namespace {
 
-// The kernel that takes most of so many rows at a time, if there is one.
+constexpr ManyKind kNarrow[] = {ManyKind::rows_8, ManyKind::rows_16, ManyKind::rows_32};
+constexpr ManyKind kWide[] = {ManyKind::wide_8, ManyKind::wide_16, ManyKind::wide_32};
+
+gpu::ManyShape shape_of(ManyKind kind, DType dtype) {
+  return gpu::many_shape(kind, gpu::strip_shape(dtype).stage_bytes);
+}
+uint32_t rows_of(ManyKind kind) {
+  return gpu::many_shape(kind, 0).rows();
+}
+
+// The smallest kernel for so many rows, or the largest there is.
 std::optional<ManyKind> kind_of(DType dtype, uint32_t n_pieces, uint32_t rows) {
-  const gpu::StripShape strip = gpu::strip_shape(dtype);
-  const auto fits = [&](ManyKind kind) {
-    return gpu::many_fits(gpu::many_shape(kind, strip.stage_bytes), strip, n_pieces);
-  };
-  if (fits(ManyKind::wide)) return ManyKind::wide;
-  if (rows > 32 && fits(ManyKind::rows_64)) return ManyKind::rows_64;
-  if (rows > 16 && fits(ManyKind::rows_32)) return ManyKind::rows_32;
-  if (fits(ManyKind::rows_16)) return ManyKind::rows_16;
-  return std::nullopt;
+  std::optional<ManyKind> found;
+  for (const ManyKind kind : n_pieces <= 16 ? kNarrow : kWide) {
+    if (!gpu::many_fits(shape_of(kind, dtype), gpu::strip_shape(dtype), n_pieces)) break;
+    found = kind;
+    if (rows_of(kind) >= rows) break;
+  }
+  return found;
 }
 
 FormatKernel kernel_of(ManyKind kind) {
   switch (kind) {
+    case ManyKind::rows_8:
+      return FormatKernel::many_rows_8;
     case ManyKind::rows_16:
-      return FormatKernel::many_16;
+      return FormatKernel::many_rows_16;
     case ManyKind::rows_32:
-      return FormatKernel::many_32;
-    case ManyKind::rows_64:
-      return FormatKernel::many_64;
-    case ManyKind::wide:
-      return FormatKernel::many_wide;
+      return FormatKernel::many_rows_32;
+    case ManyKind::wide_8:
+      return FormatKernel::many_wide_8;
+    case ManyKind::wide_16:
+      return FormatKernel::many_wide_16;
+    case ManyKind::wide_32:
+      return FormatKernel::many_wide_32;
   }
   RF_UNREACHABLE("a ManyKind outside its enum");
 }
 
-uint32_t rows_of(ManyKind kind) {
-  return gpu::many_shape(kind, 0).rows();
+// The kernel for weights of two formats.
+std::optional<FixedKernel> pair_kernel(DType first, DType second, ManyKind kind) {
+  if (second != DType::q6_k || (first != DType::q4_k && first != DType::q5_k)) return std::nullopt;
+  const bool is_q4 = first == DType::q4_k;
+  switch (kind) {
+    case ManyKind::rows_8:
+      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_8 : FixedKernel::stream_many_q5_k_q6_k_rows_8;
+    case ManyKind::rows_16:
+      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_16 : FixedKernel::stream_many_q5_k_q6_k_rows_16;
+    case ManyKind::rows_32:
+      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_32 : FixedKernel::stream_many_q5_k_q6_k_rows_32;
+    case ManyKind::wide_8:
+    case ManyKind::wide_16:
+    case ManyKind::wide_32:
+      return std::nullopt;
+  }
+  RF_UNREACHABLE("a ManyKind outside its enum");
+}
+
+// Rows from `row` on, `n` of them.
+gpu::StreamArgs from_row(gpu::StreamArgs args, uint32_t row, uint32_t n) {
+  const auto later = [&](float* data, uint32_t width) {
+    return data != nullptr ? data + uint64_t{row} * width : nullptr;
+  };
+  args.n_rows = n;
+  for (uint32_t p = 0; p < args.n_parts; p++) args.parts[p].out = later(args.parts[p].out, args.parts[p].n_out);
+  args.sum = later(args.sum, args.parts[0].n_out);
+  args.activated = later(args.activated, args.parts[0].n_out);
+  return args;
 }
 
 // Of inputs in one order.
@@ -55,6 +95,7 @@ uint64_t input_bytes(uint32_t n_rows, uint32_t rows_at_once, uint32_t n_pieces, 
 
 bool GpuBackend::Runner::can_stream_many(const Matmul& step) const {
   const uint32_t n_pieces = slot(step.in).width / gpu::kStreamColumns, rows = n_rows(step.in);
+  if (rows < gpu::kManyMinRows || rows > gpu::kManyMaxRows) return false;
   uint64_t n_bytes = 0;
   for (const Matmul::Part& part : step.parts) {
     const WeightShape& shape = weights_.tensor(part.weight).shape;
@@ -68,7 +109,7 @@ bool GpuBackend::Runner::can_stream_many(const Matmul& step) const {
   return n_bytes <= self_.layout_.quants_bytes;
 }
 
-Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> formats) const {
+Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns;
   // All take as many rows at a time as the one that takes fewest.
@@ -97,27 +138,48 @@ Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> formats) cons
   }
   TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));
 
-  for (const StreamPart& part : formats) {
-    const gpu::StripShape strip = gpu::strip_shape(part.dtype);
-    const gpu::ManyShape shape = gpu::many_shape(kind, strip.stage_bytes);
-    const auto order = std::ranges::find(inputs.orders, gpu::many_order(part.dtype)) - inputs.orders;
-    const gpu::LaunchShape launch_shape{{gpu::many_clusters(shape), 1, shape.cluster, shape.cluster},
-                                        shape.threads(),
-                                        gpu::many_shared_bytes(shape, strip, n_pieces)};
-    for (uint32_t row = 0; row < first.n_rows; row += at_once) {
-      gpu::StreamArgs args = part.args;
-      args.x = reinterpret_cast<const float*>(inputs.out[order] +
-                                              uint64_t{row} * n_pieces * gpu::many_row_bytes(strip.n_scales));
-      args.n_rows = std::min(at_once, first.n_rows - row);
-      args.n_blocks = gpu::many_clusters(shape);
-      const auto from_row = [&](float* data, uint32_t width) {
-        return data != nullptr ? data + uint64_t{row} * width : nullptr;
-      };
-      for (uint32_t p = 0; p < args.n_parts; p++) args.parts[p].out = from_row(args.parts[p].out, args.parts[p].n_out);
-      args.sum = from_row(args.sum, args.parts[0].n_out);
-      args.activated = from_row(args.activated, args.parts[0].n_out);
-      TRY(launch(TRY(self_.kernels_.get(kernel_of(kind), part.dtype)), launch_shape, args));
+  for (uint32_t row = 0; row < first.n_rows; row += at_once) {
+    std::vector<StreamPart> parts;
+    for (const StreamPart& part : formats) {
+      parts.push_back({part.dtype, part.n_strips, from_row(part.args, row, std::min(at_once, first.n_rows - row))});
+      const auto order = std::ranges::find(inputs.orders, gpu::many_order(part.dtype)) - inputs.orders;
+      const uint64_t row_bytes = gpu::many_row_bytes(gpu::strip_shape(part.dtype).n_scales);
+      parts.back().args.x = reinterpret_cast<const float*>(inputs.out[order] + row * n_pieces * row_bytes);
     }
+    TRY(launch_many(parts, kind));
+  }
+  return {};
+}
+
+Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> parts, gpu::ManyKind kind) const {
+  const uint32_t n_pieces = parts.front().args.width / gpu::kStreamColumns;
+  const auto shape = [&](const StreamPart& part) { return shape_of(kind, part.dtype); };
+  const auto shared_bytes = [&](const StreamPart& part) {
+    return gpu::many_shared_bytes(shape(part), gpu::strip_shape(part.dtype), n_pieces);
+  };
+  const uint32_t n_blocks = gpu::many_clusters(shape(parts.front())), cluster = shape(parts.front()).cluster;
+  const gpu::Grid grid{n_blocks, 1, cluster, cluster};
+  const uint32_t n_threads = shape(parts.front()).threads();
+  const auto kernel =
+      parts.size() == 2 ? pair_kernel(parts[0].dtype, parts[1].dtype, kind) : std::optional<FixedKernel>();
+  if (kernel) {
+    // So that neither has many more bytes for a cluster than the other.
+    const auto bytes = [&](const StreamPart& part) {
+      return uint64_t{part.n_strips} * gpu::strip_shape(part.dtype).stage_bytes;
+    };
+    const uint64_t all = bytes(parts[0]) + bytes(parts[1]);
+    const auto second =
+        static_cast<uint32_t>(std::clamp<uint64_t>((bytes(parts[1]) * n_blocks + all / 2) / all, 1, n_blocks - 1));
+    gpu::StreamPairArgs args{parts[0].args, parts[1].args};
+    args.first.n_blocks = args.second.first_block = n_blocks - second;
+    args.second.n_blocks = second;
+    const uint32_t n_bytes = std::max(shared_bytes(parts[0]), shared_bytes(parts[1]));
+    return launch(TRY(self_.kernels_.get(*kernel)), {grid, n_threads, n_bytes}, args);
+  }
+  for (StreamPart& part : parts) {
+    part.args.n_blocks = n_blocks;
+    TRY(launch(TRY(self_.kernels_.get(kernel_of(kind), part.dtype)), {grid, shape(part).threads(), shared_bytes(part)},
+               part.args));
   }
   return {};
 }

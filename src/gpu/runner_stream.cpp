@@ -6,7 +6,6 @@
 
 #include "gpu/kernels/stream_float_hopper.h"
 #include "gpu/kernels/stream_hopper.h"
-#include "gpu/kernels/stream_many_hopper.h"
 #include "gpu/runner.h"
 
 namespace rocmforge {
@@ -69,7 +68,8 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows)
 bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   const uint32_t width = slot(step.in).width, rows = n_rows(step.in);
   if (!self_.device_->has_hopper() || rows == 0 || width % gpu::kStreamColumns != 0) return false;
-  if (rows > 8) return rows <= gpu::kManyMaxRows && can_stream_many(step);
+  if (can_stream_many(step)) return true;
+  if (rows > 8) return false;
   uint32_t n_strips = 0;
   for (const Matmul::Part& part : step.parts) n_strips += slot(part.out).width / gpu::kStreamOutputs;
   // A gate and its partner go to one block.
@@ -114,7 +114,7 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
     while (first + n < parts.size() && dtype_of(parts[first + n]) == dtype_of(parts[first])) n++;
     formats.push_back(TRY(stream_part(norm, *product, parts.subspan(first, n), sum, activate)));
   }
-  TRY(launch_streams(formats));
+  TRY(can_stream_many(*product) ? launch_many(formats) : launch_streams(formats));
   if (!is_plain) TRY(scale_and_cap(*product));
   return at + 1 + (sum != nullptr || activate != nullptr ? 1 : 0);
 }
@@ -156,7 +156,6 @@ Result<GpuBackend::Runner::StreamPart> GpuBackend::Runner::stream_part(const Nor
 
 // Two formats are one launch where there is a kernel for them: blocks are divided so that none has much more to read.
 Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) const {
-  if (formats.front().args.n_rows > 8) return launch_many(formats);
   const uint32_t rows = rows_of_kernel(formats.front().args.n_rows);
   const auto shared_bytes = [&](const StreamPart& part) {
     const uint32_t n_items = most_items(part.n_strips, part.args.n_blocks) * (part.args.activated != nullptr ? 2 : 1);

@@ -1,4 +1,4 @@
-// Quantized weights times 9 to 64 rows, on Hopper.
+// Quantized weights times 2 to 32 rows, on Hopper.
 //
 // Inputs stay, weights pass: each block of a cluster brings its share of the columns into shared memory once, of all
 // rows, and its warps then take strip after strip.
@@ -46,13 +46,13 @@ template <class Block, ManyKind kKind>
 class Many {
   using S = Strip<Block>;
   using Piece = StagedPiece<S>;
-  using Exact = ExactStrip<Block>;
   static constexpr ManyShape kShape = many_shape(kKind, Piece::kBytes);
   static constexpr uint32_t kTiles = kShape.tiles, kWarps = kShape.warps, kCluster = kShape.cluster;
   static constexpr uint32_t kStages = kShape.stages, kOwnTiles = kShape.own_tiles();
   static constexpr uint32_t kExchangeBytes = many_exchange_bytes(kShape);
   static constexpr uint32_t kRows = kShape.rows();
-  static constexpr bool kHasLongWays = kKind == ManyKind::wide;
+  static constexpr bool kExact = kIsExact<Block> && kTiles > 1;  // for eight rows scaling sums is less work
+  static constexpr bool kHasLongWays = kCluster == 8;
   static constexpr uint32_t kSumBytes = 32 * S::kScales;
   static constexpr uint32_t kPlaceBytes = kRows * (512 + kSumBytes + 4);
   using Sums = float[kTiles][4];  // columns 2t and 2t + 1 of output g, then of g + 8
@@ -78,10 +78,9 @@ class Many {
 
   RF_DEVICE void run() {
     if (thread_index() == 0) {
-      constexpr uint32_t kFinishers = kTiles < kCluster ? kTiles : kCluster;  // blocks
       for (uint32_t i = 0; i < kWarps; i++) {
         barrier::make(full_at(i), 1);
-        barrier::make(free_at(i), finishes() ? kFinishers - 1 : kFinishers);
+        if (n_others() > 0) barrier::make(free_at(i), n_others());
       }
       for (uint32_t i = 0; i < n_places_; i++) barrier::make(there_at(i), 1);
       barrier::publish();
@@ -185,7 +184,7 @@ class Many {
     const uint8_t* staged = stage_at(stage);
     typename S::Row rows[2] = {Piece::row(staged, 0, n_pieces_, piece), Piece::row(staged, 1, n_pieces_, piece)};
     Sums scaled;
-    if constexpr (Exact::kTerms > 0) {
+    if constexpr (kExact) {
       add_columns(scaled, rows, halves(place));
     } else {
       add_groups(scaled, rows, halves(place));
@@ -213,27 +212,23 @@ class Many {
   }
   // Levels times scales are halves: all columns go into one set of sums.
   RF_DEVICE static void add_columns(Sums& sums, const typename S::Row (&plain)[2], const uint8_t* x) {
-    typename Exact::Row rows[2] = {typename Exact::Row(plain[0]), typename Exact::Row(plain[1])};
+    ExactRow<Block> rows[2] = {ExactRow<Block>(plain[0]), ExactRow<Block>(plain[1])};
     RF_UNROLL
     for (uint32_t i = 0; i < 4 * kTiles; i++) sums[i / 4][i % 4] = 0;
     RF_UNROLL
     for (uint32_t q = 0; q < 8; q++) {
-      uint32_t left[2][Exact::kTerms][2][2];
-      rows[0].decode(q, left[0]);
-      rows[1].decode(q, left[1]);
+      uint32_t first[2][2], second[2][2];
+      rows[0].decode(q, first[0], second[0]);
+      rows[1].decode(q, first[1], second[1]);
       uint4 right[kTiles];
       RF_UNROLL
-      for (uint32_t n = 0; n < kTiles; n++) right[n] = *reinterpret_cast<const uint4*>(x + (q * kTiles + n) * 512);
+      for (uint32_t n = 0; n < kTiles; n++) {
+        right[n] = *reinterpret_cast<const uint4*>(x + (q * kTiles + n) * 512);
+        multiply_halves(sums[n], first[0], first[1], right[n].x, right[n].y, sums[n]);
+      }
       RF_UNROLL
-      for (uint32_t i = 0; i < Exact::kTerms; i++) {
-        RF_UNROLL
-        for (uint32_t n = 0; n < kTiles; n++) {
-          multiply_halves(sums[n], left[0][i][0], left[1][i][0], right[n].x, right[n].y, sums[n]);
-        }
-        RF_UNROLL
-        for (uint32_t n = 0; n < kTiles; n++) {
-          multiply_halves(sums[n], left[0][i][1], left[1][i][1], right[n].z, right[n].w, sums[n]);
-        }
+      for (uint32_t n = 0; n < kTiles; n++) {
+        multiply_halves(sums[n], second[0], second[1], right[n].z, right[n].w, sums[n]);
       }
     }
   }
@@ -299,6 +294,8 @@ class Many {
   }
 
   RF_DEVICE bool finishes() const { return rank_ < kTiles; }
+  // Other blocks that finish what this one has multiplied.
+  RF_DEVICE uint32_t n_others() const { return (kTiles < kCluster ? kTiles : kCluster) - (finishes() ? 1 : 0); }
   // Where this lane's sums of a tile come from another block, by the number of that block among the others.
   RF_DEVICE uint8_t* received(uint32_t from, uint32_t own) const {
     return exchange_ + ((warp_ * (kCluster - 1) + from) * kOwnTiles + own) * 512 + 16 * lane();
@@ -306,7 +303,7 @@ class Many {
 
   // Tile n goes to block n % kCluster.
   RF_DEVICE void send(const Sums& total, uint32_t round) {
-    if (round > 0) barrier::wait(free_at(warp_), (round - 1) & 1);
+    if (round > 0 && n_others() > 0) barrier::wait(free_at(warp_), (round - 1) & 1);
     if (finishes() && lane() == 0) barrier::arrive_expecting(full_at(warp_), (kCluster - 1) * kOwnTiles * 512);
     RF_UNROLL
     for (uint32_t n = 0; n < kTiles; n++) {
@@ -430,16 +427,37 @@ constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
 #ifndef RF_MANY_FORMATS
 #define RF_MANY_FORMATS RF_INTEGER_FORMATS
 #endif
-#define RF_STREAM_MANY_ROWS(name, Block, rows, kind)                                 \
-  RF_HOPPER_ALONE_EARLY(stream_many_##name##_##rows, StreamArgs,                     \
+#define RF_STREAM_MANY_KIND(name, Block, kind)                                       \
+  RF_HOPPER_ALONE_EARLY(stream_many_##name##_##kind, StreamArgs,                     \
                         many_shape(ManyKind::kind, kStagedBytes<Block>).threads()) { \
     stream_many<Block, ManyKind::kind>(args);                                        \
   }
-#define RF_STREAM_MANY(name, Block)             \
-  RF_STREAM_MANY_ROWS(name, Block, 16, rows_16) \
-  RF_STREAM_MANY_ROWS(name, Block, 32, rows_32) \
-  RF_STREAM_MANY_ROWS(name, Block, 64, rows_64) \
-  RF_STREAM_MANY_ROWS(name, Block, wide, wide)
+#define RF_STREAM_MANY(name, Block)         \
+  RF_STREAM_MANY_KIND(name, Block, rows_8)  \
+  RF_STREAM_MANY_KIND(name, Block, rows_16) \
+  RF_STREAM_MANY_KIND(name, Block, rows_32) \
+  RF_STREAM_MANY_KIND(name, Block, wide_8)  \
+  RF_STREAM_MANY_KIND(name, Block, wide_16) \
+  RF_STREAM_MANY_KIND(name, Block, wide_32)
 RF_MANY_FORMATS(RF_STREAM_MANY)
+
+// Weights of two formats that share their inputs.
+#define RF_STREAM_MANY_PAIR(name, First, Second, kind)                               \
+  static_assert(many_shape(ManyKind::kind, kStagedBytes<First>).threads() ==         \
+                many_shape(ManyKind::kind, kStagedBytes<Second>).threads());         \
+  RF_HOPPER_ALONE_EARLY(stream_many_##name##_##kind, StreamPairArgs,                 \
+                        many_shape(ManyKind::kind, kStagedBytes<First>).threads()) { \
+    if (block_x() < args.second.first_block) {                                       \
+      stream_many<First, ManyKind::kind>(args.first);                                \
+    } else {                                                                         \
+      stream_many<Second, ManyKind::kind>(args.second);                              \
+    }                                                                                \
+  }
+#define RF_STREAM_MANY_PAIRS(name, First, Second)   \
+  RF_STREAM_MANY_PAIR(name, First, Second, rows_8)  \
+  RF_STREAM_MANY_PAIR(name, First, Second, rows_16) \
+  RF_STREAM_MANY_PAIR(name, First, Second, rows_32)
+RF_STREAM_MANY_PAIRS(q4_k_q6_k, formats::Q4K, formats::Q6K)
+RF_STREAM_MANY_PAIRS(q5_k_q6_k, formats::Q5K, formats::Q6K)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

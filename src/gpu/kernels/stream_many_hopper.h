@@ -1,5 +1,5 @@
 #pragma once
-// Products of quantized weights with 9 to 64 rows of activations on Hopper, with the norm before and the sum or
+// Products of quantized weights with 2 to 32 rows of activations on Hopper, with the norm before and the sum or
 // activation after them: kernels/stream_hopper.h for more rows. A row's bits are the same in both.
 //
 // The rows are too many for one multiprocessor to hold, so that a cluster of blocks shares them by columns: block k of
@@ -30,7 +30,7 @@ constexpr ManyOrder many_order(DType dtype) {
   }
 }
 
-inline constexpr uint32_t kManyMaxRows = 32;
+inline constexpr uint32_t kManyMinRows = 2, kManyMaxRows = 32;
 inline constexpr uint32_t kManyMaxPieces = 128;
 
 // Of 256 columns of a row: halves, sums of groups as two halves each, a factor.
@@ -48,7 +48,7 @@ struct ManyInputsArgs {
   float epsilon = 0;
   uint32_t n_rows = 0;
   uint32_t width = 0;         // a multiple of 256
-  uint32_t rows_at_once = 0;  // 16, 32 or 64: the product's
+  uint32_t rows_at_once = 0;  // 8, 16 or 32: the product's
   uint32_t n_orders = 0;
   ManyOrder orders[2] = {};
   uint8_t* out[2] = {};
@@ -59,10 +59,10 @@ inline Grid many_inputs_grid(const ManyInputsArgs& args) {
   return {args.n_rows, (n_pieces + at_once - 1) / at_once};
 }
 
-// stream_many_FORMAT_ROWS: ROWS is 16, 32 or 64 for up to sixteen pieces, "wide" for more, of up to 32 rows. They take
+// stream_many_FORMAT_KIND, for up to so many rows; wide_ROWS for widths of more than sixteen pieces. They take
 // StreamArgs without norm and phase, `x` being what stream_many_inputs makes. Blocks are counted in clusters: a grid is
 // clusters x 1 x blocks of a cluster.
-enum class ManyKind : uint8_t { rows_16, rows_32, rows_64, wide };
+enum class ManyKind : uint8_t { rows_8, rows_16, rows_32, wide_8, wide_16, wide_32 };
 
 struct ManyShape {
   uint32_t tiles;    // of eight rows
@@ -78,13 +78,17 @@ struct ManyShape {
 constexpr ManyShape many_shape(ManyKind kind, uint32_t stage_bytes) {
   const uint32_t stages = stage_bytes <= 2816 ? 3 : 2;
   switch (kind) {
+    case ManyKind::rows_8:
+      return {1, 16, 4, stages};
     case ManyKind::rows_16:
       return {2, 16, 4, stages};
     case ManyKind::rows_32:
       return {4, stage_bytes <= 4096 ? 16u : 10u, 4, stages};
-    case ManyKind::rows_64:
-      return {8, stage_bytes <= 2816 ? 10u : stage_bytes <= 4096 ? 8u : 7u, 4, 2};
-    case ManyKind::wide:
+    case ManyKind::wide_8:
+      return {1, 9, 8, stages + 1};
+    case ManyKind::wide_16:
+      return {2, 9, 8, stages};
+    case ManyKind::wide_32:
       return {4, 9, 8, 2};
   }
   return {};

@@ -1,4 +1,4 @@
-// Streamed products of 9 to 64 rows against sums in f64. They run on Hopper alone.
+// Streamed products of 2 to 32 rows against sums in f64. They run on Hopper alone.
 
 #include "gpu/kernels/stream_many_hopper.h"
 
@@ -20,8 +20,9 @@ class StreamedMany : public Products {
     ManyKind kind;
     const char* name;
   };
-  static constexpr Kernel kKernels[] = {
-      {ManyKind::rows_16, "16"}, {ManyKind::rows_32, "32"}, {ManyKind::rows_64, "64"}, {ManyKind::wide, "wide"}};
+  static constexpr Kernel kKernels[] = {{ManyKind::rows_8, "rows_8"},   {ManyKind::rows_16, "rows_16"},
+                                        {ManyKind::rows_32, "rows_32"}, {ManyKind::wide_8, "wide_8"},
+                                        {ManyKind::wide_16, "wide_16"}, {ManyKind::wide_32, "wide_32"}};
 
   // args: x, norm and all that comes after the product, of no more rows than the kernel takes.
   void stream(StreamArgs args, DType dtype, const Kernel& kernel) {
@@ -41,7 +42,7 @@ class StreamedMany : public Products {
     inputs.out[0] = made.data();
     run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
     args.x = reinterpret_cast<const float*>(made.data());
-    args.n_blocks = many_clusters(shape);
+    args.n_blocks = args.parts[0].n_out > 1000 ? 1 : many_clusters(shape);  // so that warps have several strips
     run("stream_many_hopper", "stream_many_" + suffix(dtype) + "_" + kernel.name,
         {{args.n_blocks, 1, shape.cluster, shape.cluster}, shape.threads(), many_shared_bytes(shape, strip, n_pieces)},
         args);
@@ -52,8 +53,9 @@ TEST_P(StreamedMany, EqualSumsAndDoNotKnowTheirNeighbours) {
   each_format([&](DType dtype) {
     if (plane_table(dtype).n_planes == 1) return;
     for (const Kernel& kernel : kKernels) {
-      // Fewer pieces than blocks, blocks with unequal shares, ways of several pieces; more strips than warps.
-      for (const auto& [n_out, width] : {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {8208u, 256u}}) {
+      // Fewer pieces than blocks, blocks with unequal shares, ways of several pieces, and of each for many strips.
+      for (const auto& [n_out, width] :
+           {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {1040u, 256u}, {1040u, 4608u}}) {
         const ManyShape shape = many_shape(kernel.kind, strip_shape(dtype).stage_bytes);
         if (!many_fits(shape, strip_shape(dtype), width / kStreamColumns)) continue;
         SCOPED_TRACE(std::string(kernel.name) + ": " + std::to_string(n_out) + " outputs of " + std::to_string(width));
@@ -69,11 +71,11 @@ TEST_P(StreamedMany, EqualSumsAndDoNotKnowTheirNeighbours) {
         const auto together = out.values();
         EXPECT_LE(nmse(together, product(w, x, bias)), 3e-7);
         EXPECT_LE(nmse(out2.values(), product(w2, x, {})), 3e-7);
-        args.x = on_x.data() + 6 * width;
+        args.x = on_x.data() + 4 * width;
         args.n_rows = 1;
         stream(args, dtype, kernel);
         const auto alone = out.values();
-        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + n_out, together.begin() + 6 * n_out));
+        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + n_out, together.begin() + 4 * n_out));
       }
     }
   });
@@ -83,8 +85,8 @@ TEST_P(StreamedMany, NormaliseSumAndActivate) {
   constexpr uint32_t kOut = 1040;
   for (const Kernel& kernel : kKernels) {
     SCOPED_TRACE(kernel.name);
-    const uint32_t width = kernel.kind == ManyKind::wide ? 4608 : 1024;
-    const uint32_t n = many_shape(kernel.kind, strip_shape(DType::q4_k).stage_bytes).rows();
+    const ManyShape shape = many_shape(kernel.kind, strip_shape(DType::q4_k).stage_bytes);
+    const uint32_t width = shape.cluster == 8 ? 4608 : 1024, n = shape.rows();
     const TestWeight gate = weight(DType::q4_k, kOut, width), up = weight(DType::q4_k, kOut, width);
     auto x = noise(n * width, 3.0f);
     x[7] = 5000.0f;  // sums of such inputs are too large for halves
@@ -124,6 +126,33 @@ TEST_P(StreamedMany, NormaliseSumAndActivate) {
     EXPECT_LE(nmse(out.values(), gates), 3e-7);
     EXPECT_LE(nmse(activated.values(), expected), 2e-6);
   }
+}
+
+TEST_P(StreamedMany, OfTwoFormats) {
+  const uint32_t n = 13, width = 512;
+  const TestWeight a = weight(DType::q4_k, 80, width), b = weight(DType::q6_k, 48, width);
+  const auto x = noise(n * width);
+  const auto on_x = put(x), out_a = space(n * 80), out_b = space(n * 48);
+  const OnDevice<uint8_t> in_a(*device_, size_t{16} * 2 * many_row_bytes(1)),
+      in_b(*device_, size_t{16} * 2 * many_row_bytes(2));
+  ManyInputsArgs inputs{.x = on_x.data(), .n_rows = n, .width = width, .rows_at_once = 16, .n_orders = 2};
+  inputs.orders[0] = many_order(DType::q4_k), inputs.orders[1] = many_order(DType::q6_k);
+  inputs.out[0] = in_a.data(), inputs.out[1] = in_b.data();
+  run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
+  StreamPairArgs args{};
+  args.first = {.x = nullptr, .n_rows = n, .width = width, .n_parts = 1, .n_blocks = 2};
+  args.second = args.first;
+  args.second.first_block = 2;
+  args.first.x = reinterpret_cast<const float*>(in_a.data());
+  args.second.x = reinterpret_cast<const float*>(in_b.data());
+  args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};
+  args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
+  const auto shape = [](DType dtype) { return many_shape(ManyKind::rows_16, strip_shape(dtype).stage_bytes); };
+  const auto bytes = [&](DType dtype) { return many_shared_bytes(shape(dtype), strip_shape(dtype), 2); };
+  run("stream_many_hopper", "stream_many_q4_k_q6_k_rows_16",
+      {{4, 1, 4, 4}, shape(DType::q4_k).threads(), std::max(bytes(DType::q4_k), bytes(DType::q6_k))}, args);
+  EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
+  EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
 }
 
 INSTANTIATE_TEST_SUITE_P(, StreamedMany, testing::both_waves());

@@ -1,6 +1,7 @@
 #pragma once
 // Products of quantized weights with 2 to 32 rows of activations on Hopper, with the norm before and the sum or
-// activation after them: kernels/stream_hopper.h for more rows. A row's bits are the same in both.
+// activation after them: kernels/stream_hopper.h for more rows. Up to eight of them, and in formats that are not exact
+// (packed/exact_strips.h), sums are added in the same order.
 //
 // The rows are too many for one multiprocessor to hold, so that a cluster of blocks shares them by columns: block k of
 // G has the pieces k, k + G, ... of a width, of all rows and of all weights that the cluster multiplies.

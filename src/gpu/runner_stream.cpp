@@ -134,7 +134,9 @@ Result<GpuBackend::Runner::StreamPart> GpuBackend::Runner::stream_part(const Nor
   }
   args.n_rows = n_rows(product.in);
   args.width = width;
-  args.phase = gpu::stream_phase(width / gpu::kStreamColumns, rows_of_kernel(args.n_rows));
+  const uint32_t n_pieces = width / gpu::kStreamColumns, rows = rows_of_kernel(args.n_rows);
+  args.phase = gpu::stream_phase(n_pieces, rows);
+  args.batch = gpu::stream_batch(gpu::strip_shape(out.dtype), n_pieces, rows);
   for (const Matmul::Part& part : parts) {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == width && w.shape.n_rows == slot(part.out).width);

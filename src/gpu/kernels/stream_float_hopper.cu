@@ -54,7 +54,7 @@ class FloatStream {
   static constexpr uint32_t kWarps = float_stream_threads(kRows) / 32;
   static constexpr uint32_t kWays = kFloatStreamWays, kSlots = kWarps / kWays;
   static constexpr uint32_t kSums = kRows == 1 ? 2 : 4;
-  static constexpr uint32_t kBatch = stream_batch(kRows);
+  static constexpr uint32_t kBatch = float_stream_batch(kRows);
   static constexpr uint32_t kSteps = 2;  // of 32 columns, in a quarter of a piece
   // Quarters that are asked for before the inputs: with one row, what its inputs leave of the registers.
   static constexpr uint32_t kEarly = kRows == 1 ? 1 : 4;

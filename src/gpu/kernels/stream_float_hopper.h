@@ -18,12 +18,17 @@ constexpr uint32_t float_stream_threads(uint32_t rows) {
   return rows == 1 ? 512 : 256;
 }
 
+// Strips whose sums are finished together.
+constexpr uint32_t float_stream_batch(uint32_t rows) {
+  return rows == 1 ? 8 : 2;
+}
+
 // n_items: strips of the block that has most.
 constexpr uint32_t float_stream_shared_bytes(uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
   const uint32_t phase = stream_phase(n_pieces, rows), n_warps = float_stream_threads(rows) / 32;
   const uint32_t inputs = phase * rows * (kStreamRowBytes + 4);
   const uint32_t squares = n_pieces * rows * 4;
-  const uint32_t reduced = stream_batch(rows) * n_warps * rows * kStreamSumStride * 4;
+  const uint32_t reduced = float_stream_batch(rows) * n_warps * rows * kStreamSumStride * 4;
   const uint32_t carried = phase < n_pieces ? n_items * kFloatStreamWays * 32 * 16 : 0;
   return inputs + squares + reduced + carried;
 }

@@ -13,46 +13,17 @@
 
 #include "gpu/runtime.h"
 
-#include <iterator>
-#include <utility>
-
 #include "gpu/fragment/hopper.h"
 #include "gpu/kernels/activation.h"
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/kernels/stream_inputs.h"
+#include "gpu/kernels/strip_pieces.h"
 #include "gpu/packed/lists.h"
 #include "gpu/packed/strips.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-namespace ring {
-template <uint32_t kBytes>
-RF_DEVICE void copy(uint32_t to, const uint8_t* from) {
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes) : "memory");
-  }
-}
-RF_DEVICE void commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kLeft>
-RF_DEVICE void wait() {  // until all but the last kLeft commits are there
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-}  // namespace ring
-
-// d = c + a * b, a being four registers of sixteen rows, b two of eight columns.
-RF_DEVICE void multiply_halves(float (&d)[4], const uint32_t (&top)[2], const uint32_t (&bottom)[2], uint32_t b0,
-                               uint32_t b1, const float (&c)[4]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(top[0]), "r"(bottom[0]), "r"(top[1]), "r"(bottom[1]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]),
-        "f"(c[3]));
-}
 
 RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
   const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
@@ -62,16 +33,12 @@ RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
 template <class Block, uint32_t kRows>
 class Stream {
   using S = Strip<Block>;
-  static constexpr uint32_t kPlanes = sizeof(S::kPlanes) / sizeof(StripPlane);
-  static constexpr bool kHasApart = S::kPlanes[kPlanes - 1].n_bytes == 2;
-  static constexpr uint32_t kRowsBytes = kStreamOutputs * S::kStride;
-  static constexpr StripShape kShape{kRowsBytes + (kHasApart ? 4 * kStreamOutputs : 0), S::kScales};
-  static constexpr uint32_t kStageBytes = kShape.stage_bytes;
+  using Piece = StagedPiece<S>;
+  static constexpr StripShape kShape{Piece::kBytes, S::kScales};
   static constexpr uint32_t kWarps = kShape.warps(kRows), kStages = kStreamStages;
   // Stages asked for before the inputs, which would have to wait behind more.
   static constexpr uint32_t kEarly = kRows == 1 ? 1 : kStages;
   static constexpr uint32_t kSums = kRows == 1 ? 2 : 4;
-  static constexpr uint32_t kBatch = stream_batch(kRows);
 
  public:
   RF_DEVICE explicit Stream(const StreamArgs& a, uint8_t* shared)
@@ -83,10 +50,10 @@ class Stream {
         slot_(n_slots_ == 2 ? wave() / 8 : 0),
         way_(wave() - slot_ * 8),
         ring_(shared),
-        inputs_(a, shared + kWarps * kStages * kStageBytes),
+        inputs_(a, shared + kWarps * kStages * Piece::kBytes),
         reduced_(inputs_.end()) {
     n_items_ = (a.n_items + (block() < a.n_longer ? 1 : 0)) * (activates() ? 2 : 1);
-    carried_ = reinterpret_cast<float4*>(reduced_ + kBatch * n_slots_ * ways_ * kRows * kStreamSumStride);
+    carried_ = reinterpret_cast<float4*>(reduced_ + a.batch * n_slots_ * ways_ * kRows * kStreamSumStride);
   }
 
   RF_DEVICE void run() {
@@ -106,9 +73,9 @@ class Stream {
         for (uint32_t piece = begin + wave(); piece < end; piece += kWarps) inputs_.convert(piece, begin);
         sync_block();
       }
-      for (uint32_t first = 0; first < n_items_; first += kBatch * n_slots_) {
+      for (uint32_t first = 0; first < n_items_; first += args_.batch * n_slots_) {
         if (first > 0 && end == n_pieces_) sync_block();  // the sums before have been used
-        for (uint32_t i = 0; i < kBatch; i++) {
+        for (uint32_t i = 0; i < args_.batch; i++) {
           const uint32_t item = first + i * n_slots_ + slot_;
           if (item >= n_items_) break;
           for (uint32_t way = way_; way < ways_; way += step_) {
@@ -187,65 +154,21 @@ class Stream {
     c.piece = c.begin + way_;
   }
 
-  RF_DEVICE uint8_t* stage_at(uint32_t stage) const { return ring_ + (wave() * kStages + stage) * kStageBytes; }
+  RF_DEVICE uint8_t* stage_at(uint32_t stage) const { return ring_ + (wave() * kStages + stage) * Piece::kBytes; }
 
   // A commit of copies, empty past the end.
   RF_DEVICE void fetch(Cursor& c, uint32_t stage) const {
     if (c.piece < n_pieces_) {
-      const MatvecPart& part = args_.parts[c.at.part];
-      const uint32_t to = shared_address(stage_at(stage));
-      const uint32_t first_block = c.at.strip * kStreamOutputs * n_pieces_ + c.piece;
-      [&]<uint32_t... p>(std::integer_sequence<uint32_t, p...>) {
-        (fetch_plane<S::kPlanes[p].n_bytes>(to, S::kPlanes[p].offset, part.w.at[p], first_block), ...);
-      }(std::make_integer_sequence<uint32_t, kPlanes>());
+      Piece::fetch(shared_address(stage_at(stage)), args_.parts[c.at.part].w, c.at.strip, n_pieces_, c.piece);
       advance(c);
     }
     ring::commit();
   }
-  template <uint32_t kBytes>
-  RF_DEVICE void fetch_plane(uint32_t to, uint32_t offset, const uint8_t* plane, uint32_t first_block) const {
-    if constexpr (kBytes == 2) {
-      if (lane() < kStreamOutputs) {
-        const uint64_t block = first_block + lane() * n_pieces_;
-        ring::copy<4>(to + kRowsBytes + 4 * lane(), plane + block / 2 * 4);
-      }
-    } else {
-      constexpr uint32_t kChunk = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : 4;
-      constexpr uint32_t kChunks = kBytes / kChunk;  // of a row
-      constexpr uint32_t kRowsAtOnce = 32 / kChunks;
-      if constexpr (32 % kChunks == 0) {
-        const uint32_t row = lane() / kChunks, at = lane() % kChunks * kChunk;
-        const uint8_t* from = plane + uint64_t{first_block + row * n_pieces_} * kBytes + at;
-        const uint32_t step = kRowsAtOnce * n_pieces_ * kBytes;
-        to += row * S::kStride + offset + at;
-        RF_UNROLL
-        for (uint32_t first = 0; first < kStreamOutputs; first += kRowsAtOnce) {
-          if (kRowsAtOnce <= kStreamOutputs || row < kStreamOutputs) ring::copy<kChunk>(to, from);
-          from += step;
-          to += kRowsAtOnce * S::kStride;
-        }
-      } else {
-        for (uint32_t i = lane(); i < kStreamOutputs * kChunks; i += 32) {
-          const uint32_t row = i / kChunks, at = i % kChunks * kChunk;
-          ring::copy<kChunk>(to + row * S::kStride + offset + at,
-                             plane + uint64_t{first_block + row * n_pieces_} * kBytes + at);
-        }
-      }
-    }
-  }
-
   // Sixteen outputs' sums over a piece, added to `total`. The order of sums is the same for one row and for more: over
   // the groups 2t and 2t + 1, then over t, two and two.
   RF_DEVICE void multiply(float (&total)[kSums], uint32_t piece, uint32_t place, uint32_t stage) const {
-    const uint32_t g = lane() / 4, t = lane() % 4;
     const uint8_t* staged = stage_at(stage);
-    float d[2] = {};
-    if constexpr (kHasApart) {
-      const uint32_t odd = (g & n_pieces_ ^ piece) & 1;  // blocks of a strip begin at an even number
-      RF_UNROLL
-      for (uint32_t i = 0; i < 2; i++) d[i] = half_in(staged + kRowsBytes + 4 * (g + 8 * i) + 2 * odd);
-    }
-    Rows rows = {{staged + g * S::kStride, t, d[0]}, {staged + (g + 8) * S::kStride, t, d[1]}};
+    Rows rows = {Piece::row(staged, 0, n_pieces_, piece), Piece::row(staged, 1, n_pieces_, piece)};
     float scaled[kSums] = {};
     if constexpr (kRows == 1) {
       add_groups_apart(scaled, rows, place);
@@ -254,7 +177,7 @@ class Stream {
     }
     float lifted[4] = {};
     if constexpr (S::kBottoms) multiply_bottoms(lifted, rows, place);
-    const float* factors = inputs_.factors(place) + (kRows == 1 ? 0 : 2 * t);
+    const float* factors = inputs_.factors(place) + (kRows == 1 ? 0 : lane() % 4 * 2);
     RF_UNROLL
     for (uint32_t i = 0; i < kSums; i++) {
       const typename S::Row& r = rows[2 * i / kSums];
@@ -399,7 +322,7 @@ class Stream {
 
   // The items of a batch, whose sums are there.
   RF_DEVICE void finish(uint32_t first) const {
-    const uint32_t left = n_items_ - first, n = left < kBatch * n_slots_ ? left : kBatch * n_slots_;
+    const uint32_t left = n_items_ - first, n = left < args_.batch * n_slots_ ? left : args_.batch * n_slots_;
     const uint32_t at_once = activates() ? 2 : 1;
     for (uint32_t i = thread_index(); i < n / at_once * kStreamOutputs * kRows; i += kWarps * 32) {
       const uint32_t output = i % kStreamOutputs, row = i / kStreamOutputs % kRows;
@@ -462,19 +385,14 @@ RF_DEVICE void stream(const StreamArgs&) {}
 
 #endif
 
-// What the host reserves is what the kernel takes.
-template <class Block>
-constexpr uint32_t kStageBytes =
-    kStreamOutputs * (Strip<Block>::kStride + (std::end(Strip<Block>::kPlanes)[-1].n_bytes == 2 ? 4 : 0));
-
-#define RF_STREAM(name, Block)                                                \
-  static_assert(strip_shape(DType::name).stage_bytes == kStageBytes<Block> && \
-                strip_shape(DType::name).n_scales == Strip<Block>::kScales);  \
-  RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) {            \
-    stream<Block, 1>(args);                                                   \
-  }                                                                           \
-  RF_KERNEL_EARLY(stream_##name##_8, StreamArgs, kStreamThreads) {            \
-    stream<Block, 8>(args);                                                   \
+#define RF_STREAM(name, Block)                                                               \
+  static_assert(strip_shape(DType::name).stage_bytes == StagedPiece<Strip<Block>>::kBytes && \
+                strip_shape(DType::name).n_scales == Strip<Block>::kScales);                 \
+  RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) {                           \
+    stream<Block, 1>(args);                                                                  \
+  }                                                                                          \
+  RF_KERNEL_EARLY(stream_##name##_8, StreamArgs, kStreamThreads) {                           \
+    stream<Block, 8>(args);                                                                  \
   }
 RF_INTEGER_FORMATS(RF_STREAM)
 

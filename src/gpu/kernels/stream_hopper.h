@@ -26,6 +26,7 @@ struct StreamArgs {
   uint32_t n_rows = 0;
   uint32_t width = 0;  // a multiple of 256
   uint32_t phase = 0;  // pieces of the inputs that are held at a time: stream_phase()
+  uint32_t batch = 0;  // strips whose sums are finished together: stream_batch()
   uint32_t n_parts = 0;
   MatvecPart parts[3] = {};
   // Not null: of the one part, sum[r] += sum_scale * out[r].
@@ -96,10 +97,6 @@ constexpr StripShape strip_shape(DType dtype) {
   }
 }
 
-// Strips whose sums are finished together.
-constexpr uint32_t stream_batch(uint32_t rows) {
-  return rows == 1 ? 8 : 2;
-}
 // One for each multiprocessor of an H100 or H200.
 inline constexpr uint32_t kStreamBlocks = 132;
 
@@ -108,16 +105,31 @@ constexpr uint32_t stream_phase(uint32_t n_pieces, uint32_t rows) {
   return rows == 1 || n_pieces <= 16 ? n_pieces : 16;
 }
 
+// The ring, the inputs and what normalises them.
+constexpr uint32_t stream_ring_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
+  const uint32_t ring = strip.warps(rows) * kStreamStages * strip.stage_bytes;
+  const uint32_t inputs = stream_phase(n_pieces, rows) * rows * (kStreamRowBytes + 32 * strip.n_scales + 4);
+  return ring + inputs + n_pieces * rows * 4;
+}
+// Of one strip for each set of warps that takes one.
+constexpr uint32_t stream_sum_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
+  const uint32_t n_warps = strip.warps(rows), ways = n_pieces <= 8 ? 8 : 16;
+  return (n_warps > ways ? n_warps : ways) * rows * kStreamSumStride * 4;
+}
+
+// All warps meet when a batch is done: for one row it is large, where there is room.
+constexpr uint32_t stream_batch(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
+  if (rows > 1) return 2;
+  const uint32_t left = kStreamMaxShared - stream_ring_bytes(strip, n_pieces, rows);
+  return left >= 16 * stream_sum_bytes(strip, n_pieces, rows) ? 16 : 4;
+}
+
 // n_items: strips of the block that has most.
 constexpr uint32_t stream_shared_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
-  const uint32_t n_warps = strip.warps(rows), phase = stream_phase(n_pieces, rows), ways = n_pieces <= 8 ? 8 : 16;
-  const uint32_t n_slots = n_warps > ways ? n_warps / ways : 1;
-  const uint32_t ring = n_warps * kStreamStages * strip.stage_bytes;
-  const uint32_t inputs = phase * rows * (kStreamRowBytes + 32 * strip.n_scales + 4);
-  const uint32_t squares = n_pieces * rows * 4;
-  const uint32_t reduced = stream_batch(rows) * n_slots * ways * rows * kStreamSumStride * 4;
-  const uint32_t carried = phase < n_pieces ? n_items * ways * 32 * 16 : 0;
-  return ring + inputs + squares + reduced + carried;
+  const uint32_t ways = n_pieces <= 8 ? 8 : 16;
+  const uint32_t carried = stream_phase(n_pieces, rows) < n_pieces ? n_items * ways * 32 * 16 : 0;
+  return stream_ring_bytes(strip, n_pieces, rows) + carried +
+         stream_batch(strip, n_pieces, rows) * stream_sum_bytes(strip, n_pieces, rows);
 }
 
 }  // namespace rocmforge::gpu

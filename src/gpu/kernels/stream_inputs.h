@@ -62,6 +62,11 @@ class StreamInputs {
   RF_DEVICE void prepare() {
     if constexpr (kRows == 1) {
       prepare_held();
+      // Sixteen warps that share one strip multiply what they have prepared themselves.
+      if (kWarps == 16 && n_pieces_ > 8) {
+        __syncwarp();
+        return;
+      }
     } else {
       prepare_now();
     }

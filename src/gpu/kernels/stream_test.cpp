@@ -18,6 +18,7 @@ class Streamed : public Products {
     const uint32_t rows = args.n_rows == 1 ? 1 : 8, n_pieces = args.width / kStreamColumns;
     const StripShape strip = strip_shape(dtype);
     args.phase = stream_phase(n_pieces, rows);
+    args.batch = stream_batch(strip, n_pieces, rows);
     const uint32_t n_items = 2 * ((n_strips + kStreamBlocks - 1) / kStreamBlocks);
     divide_stream(args, n_strips, 0, std::min(n_strips, kStreamBlocks));
     const std::string kernel = "stream_" + suffix(dtype) + "_" + std::to_string(rows);
@@ -122,6 +123,8 @@ TEST_P(Streamed, OfTwoFormats) {
     StreamPairArgs args{};
     args.first = {.x = on_x.data(), .n_rows = n, .width = 512, .phase = 2, .n_parts = 1};
     args.second = args.first;
+    args.first.batch = stream_batch(strip_shape(DType::q4_k), 2, n);
+    args.second.batch = stream_batch(strip_shape(DType::q6_k), 2, n);
     divide_stream(args.first, 5, 0, 2);
     divide_stream(args.second, 3, 2, 1);
     args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};

@@ -84,6 +84,7 @@ class FloatStream {
     wait_for_inputs();
     if constexpr (kRows == 1) inputs_.ask();
     inputs_.prepare();
+    sync_block();
     RF_UNROLL
     for (uint32_t q = kEarly; q < 4; q++) fetch(raw[q], ahead, q);
     for (uint32_t begin = 0; begin < n_pieces_; begin += args_.phase) {

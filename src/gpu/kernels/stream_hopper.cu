@@ -65,6 +65,11 @@ class Stream {
     if constexpr (kRows == 1) inputs_.ask();
     for (uint32_t s = kEarly; s < kStages; s++) fetch(ahead, s);
     inputs_.prepare();
+    if (kRows == 1 && step_ == 16) {  // warps multiply what they have prepared themselves
+      __syncwarp();
+    } else {
+      sync_block();
+    }
     uint32_t stage = 0;
     for (uint32_t begin = 0; begin < n_pieces_; begin += args_.phase) {
       const uint32_t end = begin + args_.phase < n_pieces_ ? begin + args_.phase : n_pieces_;
@@ -164,6 +169,7 @@ class Stream {
     }
     ring::commit();
   }
+
   // Sixteen outputs' sums over a piece, added to `total`. The order of sums is the same for one row and for more: over
   // the groups 2t and 2t + 1, then over t, two and two.
   RF_DEVICE void multiply(float (&total)[kSums], uint32_t piece, uint32_t place, uint32_t stage) const {

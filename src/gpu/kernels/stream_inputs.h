@@ -58,19 +58,14 @@ class StreamInputs {
     }
   }
 
-  // The first phase's inputs; those of one row have been asked for.
+  // The first phase's inputs; those of one row have been asked for. Warps prepare every kWarps-th piece each, and may
+  // not be done yet: others than a warp's own are there after a sync_block().
   RF_DEVICE void prepare() {
     if constexpr (kRows == 1) {
       prepare_held();
-      // Sixteen warps that share one strip multiply what they have prepared themselves.
-      if (kWarps == 16 && n_pieces_ > 8) {
-        __syncwarp();
-        return;
-      }
     } else {
       prepare_now();
     }
-    sync_block();
   }
 
   // A piece of the inputs as halves, with the sums of its groups; `begin` is its phase's first.

@@ -14,7 +14,7 @@
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/hopper.h"
-#include "gpu/kernels/activation.h"
+#include "gpu/kernels/stream_after.h"
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/kernels/stream_inputs.h"
 #include "gpu/kernels/strip_pieces.h"
@@ -24,11 +24,6 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
-  const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
-  return *reinterpret_cast<const uint32_t*>(&product);
-}
 
 template <class Block, uint32_t kRows>
 class Stream {
@@ -335,33 +330,9 @@ class Stream {
       const uint32_t item = i / (kStreamOutputs * kRows) * at_once;
       if (row >= args_.n_rows) continue;
       const Where w = where(first + item);
-      const MatvecPart& part = args_.parts[w.part];
-      const uint32_t at = w.strip * kStreamOutputs + output;
-      const uint64_t place = static_cast<uint64_t>(row) * part.n_out + at;
-      const float before = args_.sum != nullptr ? args_.sum[place] : 0.0f;
-      const float value = sum_of(item, row, output) + (part.bias != nullptr ? part.bias[at] : 0.0f);
-      part.out[place] = value;
-      if (args_.sum != nullptr) args_.sum[place] = before + args_.sum_scale * value;
-      if (activates()) {
-        const MatvecPart& other = args_.parts[1];
-        const float up = sum_of(item + 1, row, output) + (other.bias != nullptr ? other.bias[at] : 0.0f);
-        other.out[place] = up;
-        args_.activated[place] = activated(value, up);
-      }
+      put_output(args_, args_.parts[w.part], row, w.strip * kStreamOutputs + output,
+                 [&](uint32_t partner) { return sum_of(item + partner, row, output); });
     }
-  }
-  RF_DEVICE float activated(float gate, float up) const {
-    switch (args_.after) {
-      case StreamAfter::silu:
-        return silu_times(gate, up);
-      case StreamAfter::gelu:
-        return gelu_times(gate, up);
-      case StreamAfter::clamped_swish:
-        return clamped_swish_times(gate, up);
-      case StreamAfter::store:
-        break;
-    }
-    return gate;
   }
 
   const StreamArgs& args_;

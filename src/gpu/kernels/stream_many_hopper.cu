@@ -16,7 +16,7 @@
 #include <iterator>
 
 #include "gpu/fragment/hopper.h"
-#include "gpu/kernels/activation.h"
+#include "gpu/kernels/stream_after.h"
 #include "gpu/kernels/stream_many_hopper.h"
 #include "gpu/kernels/strip_pieces.h"
 #include "gpu/packed/exact_strips.h"
@@ -363,7 +363,7 @@ class Many {
       for (uint32_t i = 0; i < 4 * kOwnTiles; i++) gates_[i / 4][i % 4] = values[i / 4][i % 4];
     } else {
       each_output(part.n_out, at, [&](uint32_t i, uint32_t e, uint64_t place) {
-        args_.activated[place] = activated(gates_[i][e], values[i][e]);
+        args_.activated[place] = activated(args_.after, gates_[i][e], values[i][e]);
       });
     }
   }
@@ -380,20 +380,6 @@ class Many {
       }
     }
   }
-  RF_DEVICE float activated(float gate, float up) const {
-    switch (args_.after) {
-      case StreamAfter::silu:
-        return silu_times(gate, up);
-      case StreamAfter::gelu:
-        return gelu_times(gate, up);
-      case StreamAfter::clamped_swish:
-        return clamped_swish_times(gate, up);
-      case StreamAfter::store:
-        break;
-    }
-    return gate;
-  }
-
   const StreamArgs& args_;
   uint32_t n_pieces_;
   uint32_t rank_;      // of this block in its cluster
@@ -424,9 +410,6 @@ RF_DEVICE void stream_many(const StreamArgs&) {}
 template <class Block>
 constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
 
-#ifndef RF_MANY_FORMATS
-#define RF_MANY_FORMATS RF_INTEGER_FORMATS
-#endif
 #define RF_STREAM_MANY_KIND(name, Block, kind)                                       \
   RF_HOPPER_ALONE_EARLY(stream_many_##name##_##kind, StreamArgs,                     \
                         many_shape(ManyKind::kind, kStagedBytes<Block>).threads()) { \
@@ -439,7 +422,7 @@ constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
   RF_STREAM_MANY_KIND(name, Block, wide_8)  \
   RF_STREAM_MANY_KIND(name, Block, wide_16) \
   RF_STREAM_MANY_KIND(name, Block, wide_32)
-RF_MANY_FORMATS(RF_STREAM_MANY)
+RF_INTEGER_FORMATS(RF_STREAM_MANY)
 
 // Weights of two formats that share their inputs.
 #define RF_STREAM_MANY_PAIR(name, First, Second, kind)                               \

@@ -9,10 +9,6 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-RF_DEVICE uint32_t multiply_halves_of(uint32_t a, uint32_t b) {
-  const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
-  return *reinterpret_cast<const uint32_t*>(&product);
-}
 // Byte i of a word, twice, as halves: 1024 + byte, minus 1024.
 RF_DEVICE uint32_t byte_twice(uint32_t word, uint32_t i) {
   return add_halves(__byte_perm(word, 0x64646464u, 0x4040 + 0x101 * i), 0xE400E400u);
@@ -39,8 +35,8 @@ struct ExactRow : Strip<Block>::Row {
     const uint32_t scale = q % 2 == 0 ? byte_twice(word, q % 4) : sixteenths_twice(word, q % 4);
     RF_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
-      first[i] = multiply_halves_of(first[i], scale);
-      second[i] = multiply_halves_of(second[i], scale);
+      first[i] = multiply_pairs(first[i], scale);
+      second[i] = multiply_pairs(second[i], scale);
     }
   }
 };

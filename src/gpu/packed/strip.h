@@ -55,6 +55,10 @@ RF_DEVICE uint32_t add_halves(uint32_t a, uint32_t b) {
   const __half2 sum = __hadd2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
   return *reinterpret_cast<const uint32_t*>(&sum);
 }
+RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
+  const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&product);
+}
 
 // Byte i of a word, plus 2^23.
 RF_DEVICE float lifted_byte(uint32_t word, uint32_t i) {

@@ -121,7 +121,7 @@ constexpr uint32_t stream_sum_bytes(const StripShape& strip, uint32_t n_pieces, 
 constexpr uint32_t stream_batch(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
   if (rows > 1) return 2;
   const uint32_t left = kStreamMaxShared - stream_ring_bytes(strip, n_pieces, rows);
-  return left >= 16 * stream_sum_bytes(strip, n_pieces, rows) ? 16 : 4;
+  return left >= 8 * stream_sum_bytes(strip, n_pieces, rows) ? 8 : 4;
 }
 
 // n_items: strips of the block that has most.

@@ -46,7 +46,9 @@ struct MatvecRows {
     if (args.routing == nullptr) return;
     const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
     const uint64_t expert = static_cast<uint64_t>(args.routing[2 * pair]);
-    const uint64_t offset = args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride;
+    // An expert may lie ahead of the first one.
+    const auto offset =
+        static_cast<int64_t>(args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride);
     RF_UNROLL
     for (uint32_t p = 0; p < kMaxPlanes; p++) {
       // Not as numbers: AMD's compiler would lose that these are global memory, and wait for all loads at once.

@@ -2,29 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/check.h"
+#include "base/four.h"
 #include "model/rope.h"
 
 namespace rocmforge::cpu {
-namespace {
-
-// Four floats at a time, on any machine.
-using Four [[gnu::vector_size(16)]] = float;
-constexpr size_t kFour = 4;
-
-Four load(const float* at) {
-  Four four;
-  std::memcpy(&four, at, sizeof four);
-  return four;
-}
-void store(float* at, Four four) {
-  std::memcpy(at, &four, sizeof four);
-}
-
-}  // namespace
-
 void RopeAngles::prepare(const RopeSpec& rope, std::span<const float> factors, std::span<const uint32_t> positions,
                          Workers& workers) {
   if (rope == rope_ && std::ranges::equal(factors, factors_) && std::ranges::equal(positions, positions_)) return;
@@ -61,15 +44,15 @@ void RopeAngles::rotate(std::span<float> heads, uint32_t head_size, size_t row) 
     float* head = heads.data() + h;
     size_t i = 0;
     for (; i + kFour <= n_pairs; i += kFour) {
-      const Four c = load(cosines + i), s = load(sines + i);
+      const Four c = load_four(cosines + i), s = load_four(sines + i);
       float* first = head + i * step;
       float* second = halves ? first + n_pairs : first + kFour;
-      const Four a = load(first), b = load(second);
+      const Four a = load_four(first), b = load_four(second);
       const Four x = halves ? a : __builtin_shufflevector(a, b, 0, 2, 4, 6);
       const Four y = halves ? b : __builtin_shufflevector(a, b, 1, 3, 5, 7);
       const Four turned_x = x * c - y * s, turned_y = x * s + y * c;
-      store(first, halves ? turned_x : __builtin_shufflevector(turned_x, turned_y, 0, 4, 1, 5));
-      store(second, halves ? turned_y : __builtin_shufflevector(turned_x, turned_y, 2, 6, 3, 7));
+      store_four(first, halves ? turned_x : __builtin_shufflevector(turned_x, turned_y, 0, 4, 1, 5));
+      store_four(second, halves ? turned_y : __builtin_shufflevector(turned_x, turned_y, 2, 6, 3, 7));
     }
     for (; i < n_pairs; i++) {
       float& a = head[i * step];

@@ -3,29 +3,21 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "base/four.h"
 
 namespace rocmforge {
 namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// Four floats at a time, on any machine. Nothing below branches on a logit: a row is not to be predicted.
-using Four [[gnu::vector_size(16)]] = float;
+// Nothing below branches on a logit: a row is not to be predicted.
 using FourBits [[gnu::vector_size(16)]] = uint32_t;
-constexpr size_t kFour = 4;
-
-Four load(const float* at) {
-  Four four;
-  std::memcpy(&four, at, sizeof four);
-  return four;
-}
 
 // The first one where the second is a NaN.
 Four larger(Four a, Four b) {
@@ -54,8 +46,8 @@ struct Blocks {
       const size_t n = std::min(n_blocks, r.size() - first);
       size_t b = 0;
       for (; b + kFour <= n; b += kFour) {
-        const Four largest = larger(load(&maxima[b]), load(&r[first + b]));
-        std::memcpy(&maxima[b], &largest, sizeof largest);
+        const Four largest = larger(load_four(&maxima[b]), load_four(&r[first + b]));
+        store_four(&maxima[b], largest);
       }
       for (; b < n; b++) maxima[b] = r[first + b] > maxima[b] ? r[first + b] : maxima[b];
     }
@@ -63,14 +55,14 @@ struct Blocks {
 
   // Of all maxima times a sign.
   float largest(float sign) const {
-    Four four = load(&maxima[0]) * sign;
-    for (size_t b = kFour; b < maxima.size(); b += kFour) four = larger(four, load(&maxima[b]) * sign);
+    Four four = load_four(&maxima[0]) * sign;
+    for (size_t b = kFour; b < maxima.size(); b += kFour) four = larger(four, load_four(&maxima[b]) * sign);
     return std::max(std::max(four[0], four[1]), std::max(four[2], four[3]));
   }
 
   size_t n_reaching(float least) const {
     FourBits n = {};
-    for (size_t b = 0; b < maxima.size(); b += kFour) n -= FourBits(load(&maxima[b]) >= least);
+    for (size_t b = 0; b < maxima.size(); b += kFour) n -= FourBits(load_four(&maxima[b]) >= least);
     return size_t{n[0]} + n[1] + n[2] + n[3];
   }
 
@@ -167,7 +159,7 @@ float sum_of_powers_of(const float* x, size_t n, float largest) {
   const auto terms_of = [&](Four logits) { return exp_of_negative(logits - largest) + (logits - logits); };
   Four sum = {};
   size_t i = 0;
-  for (; i + kFour <= n; i += kFour) sum += terms_of(load(x + i));
+  for (; i + kFour <= n; i += kFour) sum += terms_of(load_four(x + i));
   for (; i < n; i++) sum[0] += terms_of(Four{} + x[i])[0];
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }

@@ -1,6 +1,8 @@
 #pragma once
 // What tests of products share: random weights of any format on the device, and their products in f64.
 
+#include <cmath>
+
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/repack.h"
 #include "support/kernel_device.h"
@@ -80,6 +82,19 @@ class Products : public KernelTest {
           break;
       }
     }
+  }
+
+  // Rows as wide as their weights, by the root of their mean square.
+  static std::vector<float> normalised(std::span<const float> x, std::span<const float> weights, double epsilon) {
+    const size_t width = weights.size();
+    std::vector<float> out(x.size());
+    for (size_t first = 0; first < x.size(); first += width) {
+      double squares = 0;
+      for (size_t i = 0; i < width; i++) squares += double{x[first + i]} * x[first + i];
+      const double root = std::sqrt(squares / static_cast<double>(width) + epsilon);
+      for (size_t i = 0; i < width; i++) out[first + i] = static_cast<float>(x[first + i] / root * weights[i]);
+    }
+    return out;
   }
 
   static std::vector<float> product(const TestWeight& w, std::span<const float> x, std::span<const float> bias) {

@@ -15,6 +15,7 @@ namespace rocmforge::gpu {
 // Inputs as the products take them: in the order in which a format's lanes decode its weights. By Strip<Block>'s kWide
 // and kScales.
 enum class ManyOrder : uint32_t { wide, narrow, narrow_two_scales };
+inline constexpr uint32_t kManyOrders = 3;  // the weights that share an input may have them all
 
 constexpr ManyOrder many_order(DType dtype) {
   switch (dtype) {
@@ -51,8 +52,8 @@ struct ManyInputsArgs {
   uint32_t width = 0;         // a multiple of 256
   uint32_t rows_at_once = 0;  // 8, 16 or 32: the product's
   uint32_t n_orders = 0;
-  ManyOrder orders[2] = {};
-  uint8_t* out[2] = {};
+  ManyOrder orders[kManyOrders] = {};
+  uint8_t* out[kManyOrders] = {};
 };
 inline constexpr uint32_t kManyInputsThreads = 512;
 inline Grid many_inputs_grid(const ManyInputsArgs& args) {

@@ -77,14 +77,7 @@ TEST_P(Streamed, NormaliseSumAndActivate) {
     auto x = noise(n * width, 3.0f);
     x[7] = 5000.0f;  // sums of such inputs are too large for halves
     const auto norm = noise(width), before = noise(n * kOut);
-    std::vector<float> normed(x.size());
-    for (uint32_t r = 0; r < n; r++) {
-      double squares = 0;
-      for (uint32_t i = 0; i < width; i++) squares += double{x[r * width + i]} * x[r * width + i];
-      for (uint32_t i = 0; i < width; i++) {
-        normed[r * width + i] = static_cast<float>(x[r * width + i] / std::sqrt(squares / width + 1e-5) * norm[i]);
-      }
-    }
+    const auto normed = normalised(x, norm, 1e-5);
     const auto gates = product(gate, normed, {}), ups = product(up, normed, {}), plain = product(gate, x, {});
     const auto on_x = put(x), on_norm = put(norm), on_normed = space(n * width), on_sum = put(before);
     const auto out = space(n * kOut), out2 = space(n * kOut), activated = space(n * kOut);

@@ -13,17 +13,22 @@
 namespace rocmforge::server {
 namespace {
 
+// Where what the model thinks goes: into the content, into reasoning_content (llama.cpp's name, DeepSeek's), or into
+// reasoning (vLLM's) as well.
+enum class ReasoningFormat : uint8_t { none, apart, both };
+
 class ChatShape {
  public:
-  // `thinks_first`: the prompt ends with <think>. Without `splits`, thinking is part of the content.
-  ChatShape(std::string id, const GenerationFields& fields, const Call& call, const ServedModel& model, bool splits,
-            bool thinks_first)
+  // `thinks_first`: the prompt ends with <think>.
+  ChatShape(std::string id, const GenerationFields& fields, const Call& call, const ServedModel& model,
+            ReasoningFormat format, bool thinks_first)
       : id_(std::move(id)),
         model_name_(fields.model),
         fingerprint_(call.shared->options.fingerprint),
         created_(std::time(nullptr)),
         tokenizer_(model.tokenizer),
-        splits_(splits),
+        splits_(format != ReasoningFormat::none),
+        has_both_names_(format == ReasoningFormat::both),
         splitters_(fields.n, ReasoningSplitter(thinks_first)),
         is_stream_(fields.stream),
         include_usage_(fields.include_usage),
@@ -74,7 +79,7 @@ class ChatShape {
       }
       w.key("role").value("assistant").key("content").value(said.content).key("refusal").null();
       if (!said.reasoning.empty()) {
-        w.key("reasoning_content").value(said.reasoning);
+        write_reasoning(w, said.reasoning);
         n_reasoning_ += n_tokens_until_answer(choice);
       }
       w.end_object();
@@ -117,13 +122,17 @@ class ChatShape {
     std::string events;
     if (!out.reasoning.empty()) {
       events += chunk(
-          choice, [&](JsonWriter& w) { w.key("reasoning_content").value(out.reasoning); },
-          std::exchange(with_logprobs, nullptr));
+          choice, [&](JsonWriter& w) { write_reasoning(w, out.reasoning); }, std::exchange(with_logprobs, nullptr));
     }
     if (!out.content.empty() || with_logprobs) {
       events += chunk(choice, [&](JsonWriter& w) { w.key("content").value(out.content); }, with_logprobs);
     }
     return events;
+  }
+
+  void write_reasoning(JsonWriter& w, const std::string& text) const {
+    w.key("reasoning_content").value(text);
+    if (has_both_names_) w.key("reasoning").value(text);
   }
 
   void begin(JsonWriter& w, const char* object) const {
@@ -156,7 +165,7 @@ class ChatShape {
   std::string id_, model_name_, fingerprint_;
   int64_t created_;
   const tokenizer::Tokenizer* tokenizer_;  // the run holds the model
-  bool splits_;
+  bool splits_, has_both_names_;
   std::vector<ReasoningSplitter> splitters_;  // per choice
   uint64_t n_reasoning_ = 0;                  // tokens
   bool is_stream_, include_usage_, want_logprobs_;
@@ -169,12 +178,22 @@ void read_logprobs(Fields& fields, SamplingOptions& sampling) {
   sampling.n_logprobs = static_cast<uint32_t>(top.value_or(0));
 }
 
+ReasoningFormat read_reasoning_format(Fields& fields) {
+  const std::string name = fields.text("reasoning_format").value_or("auto");
+  if (name == "none") return ReasoningFormat::none;
+  if (name == "both") return ReasoningFormat::both;
+  if (name != "auto" && name != "deepseek") {
+    fields.refuse("reasoning_format", "must be \"auto\", \"both\" or \"none\".");
+  }
+  return ReasoningFormat::apart;
+}
+
 void answer(const Call& call, const JsonValue& body, ModelRef model) {
   Fields fields(body);
   refuse_unsupported(fields);
   GenerationFields generation = read_generation(fields, call, *model);
   read_logprobs(fields, generation.request.sampling);
-  const bool splits = fields.text("reasoning_format").value_or("auto") != "none";
+  const ReasoningFormat format = read_reasoning_format(fields);
   tokenizer::ChatRequest conversation = read_conversation(fields);
   if (fields.error()) return call.refuse(*fields.error());
 
@@ -193,8 +212,8 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   std::vector<GenerationRequest> choices(generation.n, generation.request);
   for (uint32_t i = 0; i < generation.n; i++) choices[i].sampling.seed += i;
   const std::string id = call.shared->make_id("chatcmpl");
-  ChatShape shape(id, generation, call, *model, splits, thinks_first);
-  GenerationRun<ChatShape>::start(call, std::move(model), id, std::move(shape), std::move(choices));
+  ChatShape shape(id, generation, call, *model, format, thinks_first);
+  GenerationRun<ChatShape>::start(call, std::move(model), id, std::move(shape), std::move(choices), generation.n);
 }
 
 }  // namespace

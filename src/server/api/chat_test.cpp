@@ -216,6 +216,10 @@ TEST_F(ChatTest, B12_WrongTypesNameTheirField) {
                             "stream",
                             "logprobs",
                             "ignore_eos",
+                            "cache_prompt",
+                            "parallel_tool_calls",
+                            "user",
+                            "reasoning_format",
                             "logit_bias",
                             "stream_options",
                             "chat_template_kwargs",
@@ -223,8 +227,9 @@ TEST_F(ChatTest, B12_WrongTypesNameTheirField) {
                             "stop"}) {
     for (const char* wrong : {"\"x\"", "[1]", "{\"a\":1}", "true", "1.5"}) {
       const std::string name = field, value = wrong;
-      const bool is_right = (value == "\"x\"" && (name == "model" || name == "stop")) ||
-                            (value == "true" && (name == "stream" || name == "logprobs" || name == "ignore_eos")) ||
+      const bool is_right = (value == "\"x\"" && (name == "model" || name == "stop" || name == "user")) ||
+                            (value == "true" && (name == "stream" || name == "logprobs" || name == "ignore_eos" ||
+                                                 name == "cache_prompt" || name == "parallel_tool_calls")) ||
                             (value == "{\"a\":1}" && (name == "stream_options" || name == "chat_template_kwargs")) ||
                             (value == "1.5" && (name == "temperature" || name.ends_with("_penalty")));
       if (is_right) continue;
@@ -233,7 +238,23 @@ TEST_F(ChatTest, B12_WrongTypesNameTheirField) {
       EXPECT_EQ(text(at(answer.json(), "error", "param")), name) << value;
     }
   }
+  expect_refused(chat(R"("max_completion_tokens":1,"max_tokens":"x")"), "max_tokens");
   EXPECT_TRUE(submitted_.empty());
+}
+
+TEST_F(ChatTest, B11_APromptThatIsNotToBeCachedSharesNothing) {
+  for (const char* more : {R"("cache_prompt":true)", R"("cache_prompt":null)", R"("cache_prompt":false,"n":2)",
+                           R"("cache_prompt":false,"cache_salt":"s")"}) {
+    send("POST", kChat, chat(more));
+  }
+  ASSERT_EQ(submitted_.size(), 5u);
+  std::vector<std::string> salts;
+  for (const Submitted& one : submitted_) salts.push_back(one.request.cache_salt);
+  EXPECT_EQ(salts[0], "");
+  EXPECT_EQ(salts[1], "");
+  EXPECT_NE(salts[2], "");
+  EXPECT_EQ(salts[3], salts[2]) << "the prompt of two choices is computed once";
+  EXPECT_NE(salts[4], salts[2]);
 }
 
 TEST_F(ChatTest, H1_IntegersOutsideTheirRangeAreRefused) {

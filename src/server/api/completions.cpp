@@ -199,7 +199,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   }
   const std::string id = call.shared->make_id("cmpl");
   CompletionShape shape(id, generation, call, *model, std::move(echoes));
-  GenerationRun<CompletionShape>::start(call, std::move(model), id, std::move(shape), std::move(choices));
+  GenerationRun<CompletionShape>::start(call, std::move(model), id, std::move(shape), std::move(choices), generation.n);
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ EmbeddingFields read_fields(Fields& fields, const ServedModel& model) {
   } else if (pooling != "mean") {
     fields.refuse("pooling", "must be \"mean\" or \"last\".");
   }
-  out.n_dimensions = static_cast<size_t>(fields.integer("dimensions", 1, INT32_MAX).value_or(0));
+  out.n_dimensions = static_cast<size_t>(fields.integer("dimensions", 1, model.n_embedding).value_or(0));
   const JsonValue* input = fields.find("input");
   const auto* array = input ? input->as<JsonArray>() : nullptr;
   if (!input) {

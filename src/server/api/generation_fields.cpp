@@ -71,11 +71,13 @@ GenerationFields read_generation(Fields& fields, const Call& call, const ServedM
   if (out.model.empty()) out.model = model.name;
   read_sampling(fields, call, model, out.request.sampling);
   read_stop(fields, out.request.stop);
-  auto max_tokens = fields.integer("max_completion_tokens", 1, kMaxAnswerTokens);
-  if (!max_tokens) max_tokens = fields.integer("max_tokens", 1, kMaxAnswerTokens);
-  if (max_tokens) out.request.max_tokens = static_cast<uint32_t>(*max_tokens);
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {  // the later counts
+    if (const auto n = fields.integer(name, 1, kMaxAnswerTokens)) out.request.max_tokens = static_cast<uint32_t>(*n);
+  }
   out.request.ignore_end_of_text = fields.boolean("ignore_eos").value_or(false);
   out.request.cache_salt = call.owner + fields.text("cache_salt", 256).value_or("");
+  if (!fields.boolean("cache_prompt").value_or(true)) out.request.cache_salt += call.shared->make_id("/alone");
+  fields.text("user");  // without effect, and yet of no other type
   out.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.stream = fields.boolean("stream").value_or(false);
   if (const JsonValue* options = fields.find("stream_options")) {
@@ -98,6 +100,7 @@ void refuse_unsupported(Fields& fields) {
       fields.refuse(name, "is not supported yet; leave it out, or set 'tool_choice' to \"none\".", kCode);
     }
   }
+  fields.boolean("parallel_tool_calls");  // without effect while there are no calls
   if (choice && !no_tools && !(choice_name && *choice_name == "auto")) {
     fields.refuse("tool_choice", "can only be \"none\" or \"auto\" for now.", kCode);
   }

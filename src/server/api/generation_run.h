@@ -36,17 +36,20 @@ struct ChoiceSoFar {
 template <class Shape>
 class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> {
  public:
-  static void start(Call call, ModelRef model, std::string id, Shape shape, std::vector<GenerationRequest> requests) {
-    std::shared_ptr<GenerationRun> run(
-        new GenerationRun(std::move(call), std::move(model), std::move(id), std::move(shape), requests.size()));
+  // `n_per_prompt` requests in a row have the same prompt, which counts once.
+  static void start(Call call, ModelRef model, std::string id, Shape shape, std::vector<GenerationRequest> requests,
+                    uint32_t n_per_prompt) {
+    std::shared_ptr<GenerationRun> run(new GenerationRun(std::move(call), std::move(model), std::move(id),
+                                                         std::move(shape), requests.size(), n_per_prompt));
     run->submit(std::move(requests));
   }
 
  private:
-  GenerationRun(Call call, ModelRef model, std::string id, Shape shape, size_t n_choices)
+  GenerationRun(Call call, ModelRef model, std::string id, Shape shape, size_t n_choices, uint32_t n_per_prompt)
       : call_(std::move(call)),
         id_(std::move(id)),
         shape_(std::move(shape)),
+        n_per_prompt_(n_per_prompt),
         metrics_(call_.shared->metrics.model(model->name)),
         model_(std::move(model)),
         choices_(n_choices),
@@ -147,8 +150,10 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     so_far.reason = event.reason;
     if (event.reason == FinishReason::error) return fail(*event.error);
     so_far.text += event.text;
-    total_.n_prompt = std::max(total_.n_prompt, event.usage.n_prompt);
-    total_.n_cached = std::max(total_.n_cached, event.usage.n_cached);
+    if (choice % n_per_prompt_ == 0) {
+      total_.n_prompt += event.usage.n_prompt;
+      total_.n_cached += event.usage.n_cached;
+    }
     total_.n_generated += event.usage.n_generated;
     metrics_.finished(seconds(call_.shared->options.clock() - call_.arrived), event.usage.n_prompt,
                       event.usage.n_generated);
@@ -198,6 +203,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
   const Call call_;
   const std::string id_;
   Shape shape_;
+  const uint32_t n_per_prompt_;
   ModelMetrics& metrics_;
 
   std::mutex mutex_;

@@ -62,8 +62,8 @@ void answer(const Call& call, const JsonValue& body, ModelRef model, bool is_str
   if (const auto error = check_context(generation.request, *model, "prompt")) return call.refuse(*error);
 
   const std::string id = call.shared->make_id("gen");
-  GenerationRun<NativeShape>::start(call, std::move(model), id, NativeShape(id, is_stream),
-                                    {std::move(generation.request)});
+  GenerationRun<NativeShape>::start(call, std::move(model), id, NativeShape(id, is_stream || generation.stream),
+                                    {std::move(generation.request)}, 1);
 }
 
 void begin(const Call& call, bool is_stream) {

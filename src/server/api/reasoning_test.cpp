@@ -73,6 +73,20 @@ TEST_F(ReasoningTest, B23_ReasoningStreamsInItsOwnField) {
   EXPECT_EQ(text(at(*parse_json(events[4]), "usage", "completion_tokens_details", "reasoning_tokens")), "2");
 }
 
+TEST_F(ReasoningTest, B23_ReasoningHasBothNamesWhenAskedFor) {
+  const auto exchange = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"both")"));
+  const auto stream = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"both","stream":true)"));
+  for (const size_t i : {0, 1}) {
+    send_tokens(i, {"<think>why</think>", "answer"});
+    send_finish(i);
+  }
+  const JsonValue json = answer_of(exchange).json();
+  EXPECT_EQ(text(at(json, "choices", 0, "message", "reasoning_content")), "why");
+  EXPECT_EQ(text(at(json, "choices", 0, "message", "reasoning")), "why");
+  EXPECT_EQ(text(at(*parse_json(answer_of(stream).events().at(1)), "choices", 0, "delta")),
+            R"({"reasoning_content":"why","reasoning":"why"})");
+}
+
 TEST_F(ReasoningTest, B23_ReasoningStaysInTheContentWhenAskedFor) {
   const auto exchange = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"none")"));
   send_tokens(0, {"<think>", "why", "</think>"});

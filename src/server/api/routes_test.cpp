@@ -44,6 +44,10 @@ TEST_F(RoutesTest, B28_SeveralPromptsAreChoicesInOrder) {
   for (int i = 0; i < 4; i++) {
     EXPECT_EQ(text(at(json, "choices", i, "text")), (i < 2 ? "a" : "b") + std::to_string(i));
   }
+  // Each prompt counts once, however many answers it gets.
+  EXPECT_EQ(text(at(json, "usage", "prompt_tokens")), "14");
+  EXPECT_EQ(text(at(json, "usage", "prompt_tokens_details", "cached_tokens")), "4");
+  EXPECT_EQ(text(at(json, "usage", "completion_tokens")), "12");
 }
 
 TEST_F(RoutesTest, B28_CompletionChunksAndEcho) {
@@ -198,7 +202,8 @@ TEST_F(RoutesTest, EmbeddingsRefuseBadInput) {
   for (const char* body :
        {"{}", R"({"input":""})", R"({"input":[]})", R"({"input":[""]})", R"({"input":[[]]})", R"({"input":[-1]})",
         R"({"input":[4096]})", R"({"input":5})", R"({"input":"x","encoding_format":"int8"})",
-        R"({"input":"x","dimensions":0})", R"({"input":"x","pooling":"max"})", R"({"input":"x","pooling":3})"}) {
+        R"({"input":"x","dimensions":0})", R"({"input":"x","dimensions":513})", R"({"input":"x","pooling":"max"})",
+        R"({"input":"x","pooling":3})"}) {
     EXPECT_EQ(post("/v1/embeddings", body).status, 400) << body;
   }
   const Answer answer = post("/v1/embeddings", R"({"input":")" + std::string(20'000, 'x') + "\"}");
@@ -315,6 +320,7 @@ TEST_F(RoutesTest, GenerateGivesTokensAndText) {
   EXPECT_EQ(text(at(json, "tokens")), "[300,301]");
   EXPECT_EQ(text(at(json, "finished")), "true");
   EXPECT_EQ(text(at(json, "finish_reason")), "length");
+  EXPECT_TRUE(post("/generate", R"({"prompt":"Once","stream":true})").is_stream);
 }
 
 TEST_F(RoutesTest, GenerateStreamStatusAndCancel) {

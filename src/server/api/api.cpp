@@ -86,15 +86,13 @@ Match find_route(std::string_view method, std::string_view path) {
     const bool takes_argument = route.path.ends_with('/');
     if (takes_argument ? !path.starts_with(route.path) || path.size() == route.path.size() : path != route.path)
       continue;
+    const auto argument = takes_argument ? decode_argument(path.substr(route.path.size())) : std::string();
+    if (!argument) continue;
     if (match.allowed.find(route.method) == std::string::npos) {
       match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.method);
     }
     if (match.route || (method != route.method && !(method == "HEAD" && route.method == "GET"))) continue;
-    if (takes_argument) {
-      const auto argument = decode_argument(path.substr(route.path.size()));
-      if (!argument) continue;
-      match.argument = *argument;
-    }
+    match.argument = *argument;
     match.route = &route;
   }
   return match;

@@ -235,7 +235,7 @@ TEST_F(RoutesTest, B26_OneModelByName) {
   for (const char* path :
        {"/v1/models/none", "/v1/models/..", "/v1/models/%2e%2e%2fetc%2fpasswd", "/v1/models/story%00", "/v1/models/%",
         "/v1/models/%zz", "/v1/models//story", "/v1/models/STORY", "/v1/models/secret/story.gguf"}) {
-    EXPECT_EQ(ask("GET", path).status / 100, 4) << path;
+    EXPECT_EQ(ask("GET", path).status, 404) << path;
     EXPECT_EQ(ask("GET", path).body.find("/secret"), std::string::npos);
   }
 }

@@ -1,7 +1,6 @@
 #include "server/api/api.h"
 
 #include <algorithm>
-#include <exception>
 #include <random>
 #include <span>
 
@@ -129,17 +128,6 @@ void answer_options(const Call& call) {
   call.respond({.status = 204, .headers = std::move(headers)}, "");
 }
 
-// Our code throws nothing, but memory can run out: that is this request's end, not everybody's.
-void run_route(const Route& route, const Call& call) {
-  try {
-    route.call(call);
-  } catch (const std::exception& e) {
-    log(LogLevel::error, "server: {} failed: {}", route.path, e.what());
-    const ApiError error{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
-    call.exchange->respond_if_unanswered(error.head(), error.to_json());
-  }
-}
-
 }  // namespace
 
 Api::Api(ModelSource models, ApiOptions options, std::function<void(std::function<void()>)> post_work)
@@ -204,8 +192,10 @@ void Api::handle(std::shared_ptr<Exchange> exchange) const {
     return call.refuse(ApiError::unavailable("The server is about to stop.", "draining", 5));
   }
   call.argument = std::move(match.argument);
-  if (match.route->where == Where::loop) return run_route(*match.route, call);
-  shared_->post_work([route = match.route, call] { run_route(*route, call); });
+  if (match.route->where == Where::loop) {
+    return call.attempt([&] { match.route->call(call); });
+  }
+  shared_->post_work([route = match.route, call] { call.attempt([&] { route->call(call); }); });
 }
 
 }  // namespace rocmforge::server

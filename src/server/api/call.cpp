@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <exception>
+
 #include "base/log.h"
 #include "server/api/fields.h"
 
@@ -79,6 +81,17 @@ void Call::start_event_stream() const {
   exchange->write(":\n\n");  // the client sees a living stream before the prompt is computed
 }
 
+void Call::attempt(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    log(LogLevel::error, "server: a request failed: {}", e.what());
+    const ApiError error{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
+    shared->metrics.answered(error.status);
+    exchange->give_up(error.head(), error.to_json());
+  }
+}
+
 std::optional<JsonValue> Call::read_body() const {
   const std::string body = exchange->take_body();
   if (count_values(body) > kMaxJsonValues) {
@@ -109,7 +122,8 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   }
   shared->models.acquire(wanted, [call = *this, then = std::move(then)](Result<ModelRef> model) {
     if (!model.ok()) return call.refuse(ApiError::from(model.error()));
-    call.shared->post_work([then, ready = std::move(*model)]() mutable { then(std::move(ready)); });
+    call.shared->post_work(
+        [call, then, ready = std::move(*model)]() mutable { call.attempt([&] { then(std::move(ready)); }); });
   });
 }
 

@@ -61,6 +61,10 @@ struct Call {
   void respond(ResponseHead head, std::string body) const;
   void start_event_stream() const;
 
+  // Does a part of this request's work. Our code throws nothing, but memory can run out: that is this request's end,
+  // not everybody's.
+  void attempt(const std::function<void()>& work) const;
+
   // The body as a JSON object; refuses and gives nothing when it is not one.
   std::optional<JsonValue> read_body() const;
 

@@ -395,6 +395,28 @@ TEST_F(ChatTest, B15_AChoiceThatIsNotAcceptedEndsTheOthers) {
   send_finish(0, FinishReason::cancelled);
 }
 
+TEST_F(ChatTest, MemoryThatRunsOutEndsItsRequestOnly) {
+  const auto accept = model_->generate;
+  for (const bool is_stream : {false, true}) {
+    submitted_.clear();
+    model_->generate = [&](GenerationRequest request, EventReceiver receiver) {
+      if (submitted_.size() == 1) throw std::bad_alloc();
+      return accept(std::move(request), std::move(receiver));
+    };
+    const auto exchange = send("POST", kChat, chat(is_stream ? R"("n":2,"stream":true)" : R"("n":2)"));
+    const Answer answer = answer_of(exchange);
+    EXPECT_EQ(answer.status, 500);
+    EXPECT_EQ(*answer.header("x-should-retry"), "false");
+    EXPECT_EQ(text(at(answer.json(), "error", "code")), "internal_error");
+    send_tokens(0, {" a"});  // the choice that was accepted has nobody to tell
+    send_finish(0);
+    model_->generate = accept;
+    const auto next = send("POST", kChat, chat());
+    send_finish(1);
+    EXPECT_EQ(answer_of(next).status, 200);
+  }
+}
+
 TEST_F(ChatTest, B16_RequestsWithoutSeedGetDifferentOnes) {
   send("POST", kChat, chat());
   send("POST", kChat, chat());

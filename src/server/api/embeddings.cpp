@@ -112,7 +112,7 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       }
       n_finished_++;
     }
-    call_.shared->post_work([self = shared_from_this()] { self->go_on(); });
+    call_.shared->post_work([self = shared_from_this()] { self->call_.attempt([&] { self->go_on(); }); });
   }
 
   // On a worker: many numbers take a while to be written.

@@ -170,7 +170,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     // With many logprobs it takes a while to be written.
     call_.shared->post_work([self = this->shared_from_this()] {
       const std::lock_guard lock(self->mutex_);
-      self->call_.respond(200, self->shape_.whole(self->choices_, self->total_));
+      self->call_.attempt([&] { self->call_.respond(200, self->shape_.whole(self->choices_, self->total_)); });
       self->release();
     });
   }

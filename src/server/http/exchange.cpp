@@ -16,6 +16,7 @@ void Exchange::add(std::unique_lock<std::mutex> lock) {
 
 void Exchange::respond(ResponseHead head, std::string body) {
   std::unique_lock lock(mutex_);
+  if (is_given_up_) return;
   CHECK(!std::exchange(is_answered_, true));
   head_ = std::move(head);
   bytes_ = std::move(body);
@@ -23,16 +24,19 @@ void Exchange::respond(ResponseHead head, std::string body) {
   add(std::move(lock));
 }
 
-void Exchange::respond_if_unanswered(ResponseHead head, std::string body) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_answered_) return;
-  }
-  respond(std::move(head), std::move(body));
+void Exchange::give_up(ResponseHead head, std::string body) {
+  std::unique_lock lock(mutex_);
+  if (std::exchange(is_given_up_, true)) return;
+  if (std::exchange(is_answered_, true)) return cancel_locked(std::move(lock));
+  head_ = std::move(head);
+  bytes_ = std::move(body);
+  is_finished_ = true;
+  add(std::move(lock));
 }
 
 void Exchange::start_stream(ResponseHead head) {
   std::unique_lock lock(mutex_);
+  if (is_given_up_) return;
   CHECK(!std::exchange(is_answered_, true));
   head_ = std::move(head);
   is_stream_ = true;
@@ -41,6 +45,7 @@ void Exchange::start_stream(ResponseHead head) {
 
 void Exchange::write(std::string_view bytes) {
   std::unique_lock lock(mutex_);
+  if (is_given_up_) return;
   CHECK(is_stream_ && !is_finished_);
   if (is_cancelled_) return;
   if (bytes_.size() + n_taken_bytes_ + bytes.size() > max_unsent_bytes_) return cancel_locked(std::move(lock));
@@ -50,6 +55,7 @@ void Exchange::write(std::string_view bytes) {
 
 void Exchange::finish() {
   std::unique_lock lock(mutex_);
+  if (is_given_up_) return;
   CHECK(is_stream_ && !std::exchange(is_finished_, true));
   cancelled_ = nullptr;
   add(std::move(lock));

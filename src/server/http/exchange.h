@@ -43,7 +43,8 @@ class Exchange {
 
   // The API's side. Exactly one of respond() and start_stream(), once.
   void respond(ResponseHead head, std::string body);
-  void respond_if_unanswered(ResponseHead head, std::string body);
+  // Instead of an answer that cannot be made, or of its rest: what is called after it has no effect.
+  void give_up(ResponseHead head, std::string body);
   void start_stream(ResponseHead head);
   void write(std::string_view bytes);  // REQUIRES: start_stream()
   void finish();                       // REQUIRES: start_stream()
@@ -79,6 +80,7 @@ class Exchange {
   std::string bytes_;
   size_t n_taken_bytes_ = 0;  // by the last take(): perhaps still on their way into the socket
   bool is_answered_ = false, is_stream_ = false, is_finished_ = false, is_cancelled_ = false;
+  bool is_given_up_ = false;
   bool is_woken_ = false;
   std::function<void()> wake_, cancelled_;
   std::shared_ptr<const void> kept_;

@@ -64,7 +64,7 @@ Result<std::unique_ptr<Server>> Server::create(ModelRegistry& registry, const Se
   State* s = state.get();
   state->http = TRY(HttpServer::listen(
       options.http, [s](std::shared_ptr<Exchange> exchange) { s->api->handle(std::move(exchange)); },
-      Api::answer_error));
+      [s](const HttpError& error) { return s->api->answer_error(error); }));
   ApiOptions api = options.api;
   api.access.any_host = api.access.any_host || !state->http->is_loopback();
   api.http_stats = [s] { return s->http->stats(); };

@@ -141,8 +141,9 @@ Api::Api(ModelSource models, ApiOptions options, std::function<void(std::functio
   shared_->id_salt = uint64_t{random()} << 32 | random();
 }
 
-std::pair<ResponseHead, std::string> Api::answer_error(const HttpError& error) {
+std::pair<ResponseHead, std::string> Api::answer_error(const HttpError& error) const {
   const ApiError said = ApiError::from(error);
+  shared_->metrics.answered(said.status);
   return {said.head(), said.to_json()};
 }
 

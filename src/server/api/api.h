@@ -20,7 +20,8 @@ class Api {
   Api(ModelSource models, ApiOptions options, std::function<void(std::function<void()>)> post_work);
 
   void handle(std::shared_ptr<Exchange> exchange) const;
-  static std::pair<ResponseHead, std::string> answer_error(const HttpError& error);
+  // The answer to what is not a request.
+  std::pair<ResponseHead, std::string> answer_error(const HttpError& error) const;
 
   // From now on requests for work get 503 and /ready says so.
   void begin_drain();

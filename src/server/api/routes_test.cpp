@@ -387,6 +387,9 @@ TEST_F(RoutesTest, MetricsCountWhatHappened) {
   submitted_[0].send(StartEvent{.queue_seconds = 0.02});
   send_tokens(0, {" a", " b", " c"});
   send_finish(0);
+  EXPECT_EQ(api_->answer_error({431, "the headers are too large"}).first.status, 431);
+  EXPECT_EQ(api_->answer_error({503, "too many connections"}).first.status, 503);
+  EXPECT_EQ(ask("GET", "/nothing").status, 404);
   entries_[0].engine->n_generated_tokens = 3;
   entries_[0].engine->n_pages = 4;
   entries_[0].engine->n_pages_used = 1;
@@ -398,7 +401,8 @@ TEST_F(RoutesTest, MetricsCountWhatHappened) {
         "rocmforge_request_queue_seconds_count{model=\"story\"} 2",
         "rocmforge_request_seconds_count{model=\"story\"} 1", "rocmforge_generation_tokens_total{model=\"story\"} 3",
         "rocmforge_kv_cache_usage_ratio{model=\"story\"} 0.25",
-        "# TYPE rocmforge_time_to_first_token_seconds histogram", "rocmforge_http_responses_ok_total 1"}) {
+        "# TYPE rocmforge_time_to_first_token_seconds histogram", "rocmforge_http_responses_ok_total 1",
+        "rocmforge_http_client_errors_total 2", "rocmforge_http_server_errors_total 1"}) {
     EXPECT_NE(answer.body.find(line), std::string::npos) << line << "\n" << answer.body;
   }
 }

@@ -147,6 +147,30 @@ test("models: progress while the weights come in", async () => {
   await close(page);
 });
 
+test("models: one that waits for memory is followed, one that never has all its weights is ready", async () => {
+  const page = await open();
+  await page.clock.install();
+  let model = { name: MODEL_NAME, state: "loading" };
+  await page.route("**/health", (route) => route.fulfill({ json: { status: "ok", models: [model] } }));
+  const polls = async (n) => {
+    for (let i = 0; i < n; i++) {
+      const asked = page.waitForResponse("**/health");
+      await page.clock.runFor(400);
+      await asked;
+    }
+  };
+  await page.reload();
+  await page.waitForSelector("#model-state[data-state=loading]");
+  await polls(25);
+  model = { name: MODEL_NAME, state: "ready", progress: 0.4 };
+  await polls(1);
+  await page.waitForFunction(() => document.getElementById("model-state").textContent === "loading 40 %");
+  await polls(21);
+  await page.waitForSelector("#model-state[data-state=ready]");
+  assert.equal(await page.locator("#load-progress").isVisible(), false);
+  await close(page);
+});
+
 test("an API key is asked for, checked and kept for the tab", async (t) => {
   const guarded = await startServer({ args: ["--api-key", KEY] });
   t.after(guarded.stop);

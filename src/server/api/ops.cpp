@@ -21,15 +21,20 @@ bool has_lost_device(const ModelEntry& entry) {
           (entry.error->code == ErrorCode::device_failed || entry.error->code == ErrorCode::device_unavailable));
 }
 
+// A model larger than its memory is loaded once every weight has been there, though it never has them all.
+double load_progress(const LoadingStats& loading) {
+  if (loading.total_bytes == 0) return 1;
+  const uint64_t n = std::max(loading.loaded_bytes, std::min(loading.read_bytes, loading.total_bytes));
+  return static_cast<double>(n) / static_cast<double>(loading.total_bytes);
+}
+
 void write_state(JsonWriter& w, const ModelEntry& entry) {
   w.begin_object().key("name").value(entry.name).key("state").value(state_name(entry.state));
   if (entry.engine) {
     const EngineStats& stats = *entry.engine;
     w.key("running").value(stats.n_running).key("waiting").value(stats.n_waiting);
     w.key("loaded_bytes").value(stats.loading.loaded_bytes).key("total_bytes").value(stats.loading.total_bytes);
-    w.key("progress")
-        .value(stats.loading.total_bytes ? double(stats.loading.loaded_bytes) / double(stats.loading.total_bytes)
-                                         : 1.0);
+    w.key("progress").value(load_progress(stats.loading));
   }
   if (entry.error) w.key("error").value(error_name(entry.error->code));
   w.end_object();

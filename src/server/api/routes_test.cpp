@@ -359,6 +359,8 @@ TEST_F(RoutesTest, HealthShowsProgressAndTrouble) {
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(text(at(answer.json(), "status")), "ok");
   EXPECT_EQ(text(at(answer.json(), "models", 0, "progress")), "0.25");
+  entries_[0].engine->loading.read_bytes = 250;  // streamed: never more than some of it at once
+  EXPECT_EQ(text(at(ask("GET", "/health").json(), "models", 0, "progress")), "1");
   entries_[0].state = ModelState::loading;
   EXPECT_EQ(text(at(ask("GET", "/health").json(), "status")), "loading");
   EXPECT_EQ(ask("GET", "/ready").status, 503);

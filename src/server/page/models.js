@@ -1,5 +1,5 @@
 // The choice of a model and how far it is loaded. A model that is ready answers at once; its weights come in with the
-// first request, and until they are all there the progress is shown.
+// first request, and while they do the progress is shown.
 
 import { $, el } from "./dom.js";
 import { getJson, postJson } from "./api.js";
@@ -7,7 +7,7 @@ import { chosenModel } from "./store.js";
 import { toast } from "./toast.js";
 
 const POLL_MS = 400;
-const MAX_POLLS_WITHOUT_CHANGE = 20;
+const MAX_POLLS_WITHOUT_CHANGE = 20; // what does not move any more is all that is wanted of the weights
 const STATES = { ready: "ready", loading: "loading", unloaded: "not loaded", failed: "failed to load" };
 
 export class Models {
@@ -88,7 +88,8 @@ export class Models {
 
   #show() {
     const { state = "", progress } = this.#chosen ?? {};
-    const isLoading = state === "loading" || (state === "ready" && progress > 0 && progress < 1);
+    const isComing = state === "ready" && progress > 0 && progress < 1 && this.#isMoving();
+    const isLoading = state === "loading" || isComing;
     const label = $("model-state");
     label.dataset.state = isLoading ? "loading" : state;
     label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : (STATES[state] ?? "");
@@ -100,14 +101,16 @@ export class Models {
     this.#follow(isLoading);
   }
 
-  // Asks again while something moves.
-  #follow(isLoading) {
-    clearTimeout(this.#timer);
-    const seen = JSON.stringify(this.#chosen ?? null);
+  #isMoving() {
+    const seen = JSON.stringify(this.#chosen);
     this.#nUnchanged = seen === this.#lastSeen ? this.#nUnchanged + 1 : 0;
     this.#lastSeen = seen;
-    if (!isLoading || this.#nUnchanged > MAX_POLLS_WITHOUT_CHANGE) return;
-    this.#timer = setTimeout(() => this.update(), POLL_MS);
+    return this.#nUnchanged <= MAX_POLLS_WITHOUT_CHANGE;
+  }
+
+  #follow(isLoading) {
+    clearTimeout(this.#timer);
+    if (isLoading) this.#timer = setTimeout(() => this.update(), POLL_MS);
   }
 
   #offer(label, action) {

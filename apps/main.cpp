@@ -148,7 +148,8 @@ void add_engine_flags(CLI::App* app, EngineFlags& flags) {
   static const std::map<std::string, LoadMode> kLoadModes = {{"lazy", LoadMode::lazy}, {"eager", LoadMode::eager}};
   static const std::map<std::string, KvType> kKvTypes = {{"f16", KvType::f16}, {"f32", KvType::f32}};
   app->add_option("MODEL", flags.model, kModelHelp);
-  app->add_option("--device", flags.device, "auto (the CPU), cpu, gpu, gpu:N, emu or emu:64 (default auto)");
+  app->add_option("--device", flags.device,
+                  "auto, cpu, gpu, gpu:N, emu or emu:64 (default auto: a GPU that holds the model, else the CPU)");
   app->add_option("-t,--threads", flags.n_threads, "Threads (default: one per core)")->check(CLI::Range(1, 1024));
   app->add_option("-c,--ctx", flags.n_context, "Context in tokens (default: the model's, at most 8192)")
       ->check(CLI::Range(1u, UINT32_MAX));

@@ -334,6 +334,20 @@ TEST_F(ChatTest, B13_RolesAndPartsAreUnderstood) {
   expect_refused(R"({"messages":[{"role":"user","content":["x"]}]})", "messages[0].content[0].type");
 }
 
+TEST_F(ChatTest, B13_ReasoningComesBackUnderEitherName) {
+  const auto thinking = tokenizer::ChatTemplate::load(
+      {}, {.bos = "", .eos = "", .contains = [](std::string_view) { return false; }},
+      {.text = "{% for m in messages %}[{{ m.reasoning_content or '' }}]{{ m.content }}{% endfor %}", .name = ""});
+  ASSERT_TRUE(thinking.ok());
+  model_->chat_template = &*thinking;
+  for (const char* more :
+       {R"("reasoning_content":"why")", R"("reasoning":"why")", R"("reasoning":"why","reasoning_content":null)",
+        R"("reasoning":"other","reasoning_content":"why")"}) {
+    const std::string body = R"({"messages":[{"role":"assistant","content":"a",)" + std::string(more) + "}]}";
+    EXPECT_EQ(text(at(post("/apply-template", body).json(), "prompt")), "[why]a") << more;
+  }
+}
+
 TEST_F(ChatTest, V9_ControlTokensInAMessageStayText) {
   send("POST", kChat, R"({"messages":[{"role":"user","content":"a</s>b<s>c"}]})");
   ASSERT_EQ(submitted_.size(), 1u);

@@ -54,6 +54,17 @@ void check_message(Fields& fields, const JsonValue& message, const std::string& 
   if (calls && !calls->is_null() && !calls->as<JsonArray>()) fields.refuse(at + ".tool_calls", "must be an array.");
 }
 
+// Templates read reasoning_content; some servers' clients send back what they were given as reasoning.
+void name_reasoning(JsonValue& message) {
+  const JsonValue* known = message.find("reasoning_content");
+  const JsonValue* other = message.find("reasoning");
+  if ((known && !known->is_null()) || !other || !other->as<std::string>()) return;
+  JsonValue text = *other;
+  auto& members = std::get<JsonObject>(message.state());
+  std::erase_if(members, [](const auto& member) { return member.first == "reasoning_content"; });
+  members.emplace_back("reasoning_content", std::move(text));
+}
+
 // The control tokens' spellings, longest first within a first byte.
 class ControlNames {
  public:
@@ -108,6 +119,7 @@ ChatRequest read_conversation(Fields& fields) {
   }
   if (fields.error()) return out;
   out.messages = *messages;
+  for (JsonValue& message : out.messages) name_reasoning(message);
   out.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   out.enable_thinking = fields.boolean("enable_thinking");
   if (const JsonObject* variables = fields.object("chat_template_kwargs", 256)) out.variables = *variables;

@@ -49,6 +49,7 @@ void Connection::enter(Phase phase, std::chrono::milliseconds patience) {
 
 void Connection::close() {
   if (std::exchange(is_closed_, true)) return;
+  note_body_bytes(0);
   boost::system::error_code ignored;
   socket_.close(ignored);
   if (exchange_) exchange_->cancel();
@@ -123,9 +124,13 @@ awaitable<bool> Connection::read_request(Request& out) {
       unread_.erase(0, n_taken);
     }
     note_body_bytes(parser_.body_bytes());
+    if (context_.n_pending_body_bytes > options.max_pending_body_bytes) {
+      note_body_bytes(0);
+      co_await send_error({503, "too many large requests at once"});
+      co_return false;
+    }
     switch (parser_.state()) {
       case RequestParser::State::done:
-        note_body_bytes(0);
         out = parser_.take();
         co_return true;
       case RequestParser::State::failed: {
@@ -144,11 +149,6 @@ awaitable<bool> Connection::read_request(Request& out) {
         }
         enter(Phase::body, options.body_idle);
         break;
-    }
-    if (context_.n_pending_body_bytes > options.max_pending_body_bytes) {
-      note_body_bytes(0);
-      co_await send_error({503, "too many large requests at once"});
-      co_return false;
     }
     if (context_.is_stopping && phase_ == Phase::idle) co_return false;
     const auto buffer = asio::buffer(chunk);
@@ -201,6 +201,7 @@ awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep
     if (out.cancelled || is_closed_) co_return false;
     std::string bytes;
     if (out.head) {
+      note_body_bytes(0);
       const bool is_stream = out.is_stream;
       if (is_stream && is_old) keep = false;
       if (context_.is_stopping) keep = false;
@@ -248,6 +249,7 @@ awaitable<void> Connection::serve() {
     keep = wants_to_stay(request);
     exchange_ = std::make_shared<Exchange>(std::move(request), context_.options.max_unsent_bytes);
     keep = co_await answer(exchange_, keep);
+    note_body_bytes(0);
     const auto exchange = std::exchange(exchange_, nullptr);
     exchange->on_output(nullptr);
     if (!keep) exchange->cancel();

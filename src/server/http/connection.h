@@ -68,7 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::idle;
   Time deadline_ = Time::max();
   Time body_deadline_ = Time::max();
-  size_t n_body_bytes_ = 0;  // counted in the context
+  size_t n_body_bytes_ = 0;  // counted in the context until there is an answer
   bool timed_out_ = false, is_closed_ = false;
 
   std::shared_ptr<Exchange> exchange_;  // while its answer is being made

@@ -22,7 +22,7 @@ struct HttpOptions {
   uint16_t port = 8080;            // 0: any free one
   HttpLimits limits = {};
   size_t max_connections = 1024;
-  size_t max_pending_body_bytes = 256u << 20;  // of all requests being read, together
+  size_t max_pending_body_bytes = 256u << 20;  // of all requests being read or without an answer, together
   size_t max_unsent_bytes = Exchange::kMaxUnsentBytes;
   size_t n_workers = 4;  // more than cores: a long job must not hold up short ones
   using Milliseconds = std::chrono::milliseconds;

@@ -286,6 +286,32 @@ TEST_F(HttpServerTest, RefusesLargeBodiesTogetherBeyondTheirSum) {
   EXPECT_TRUE(next());
 }
 
+TEST_F(HttpServerTest, BodiesCountUntilTheyAreAnswered) {
+  start({.max_pending_body_bytes = 1000});
+  const std::string post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x');
+  std::vector<TestClient> clients;
+  std::vector<std::shared_ptr<Exchange>> waiting;
+  for (int i = 0; i < 2; i++) {
+    clients.push_back(connect());
+    clients.back().send(post);
+    waiting.push_back(next());
+    ASSERT_TRUE(waiting.back());
+    waiting.back()->take_body();
+  }
+  TestClient extra = connect();
+  extra.send(post);
+  EXPECT_EQ(TestClient::status_of(extra.read_all(5s)), 503);
+  waiting[0]->start_stream({});
+  EXPECT_EQ(TestClient::status_of(clients[0].read_until("\r\n\r\n")), 200);
+  clients.pop_back();  // leaves without an answer
+  ASSERT_TRUE(eventually([&] { return waiting[1]->is_cancelled(); }));
+  for (int i = 0; i < 2; i++) {
+    clients.push_back(connect());
+    clients.back().send(post);
+    EXPECT_TRUE(next());
+  }
+}
+
 TEST_F(HttpServerTest, RefusesConnectionsBeyondItsLimit) {
   echo_ = true;
   start({.max_connections = 8});

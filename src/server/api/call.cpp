@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "server/api/fields.h"
@@ -116,15 +118,25 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   const bool wait = fields.boolean("wait_for_model").value_or(true);
   if (fields.error()) return refuse(*fields.error());
   const std::string wanted = name.empty() ? shared->models.default_name() : name;
-  if (!wait && !shared->models.try_acquire(wanted)) {
-    if (const auto begun = shared->models.load(wanted); !begun.ok()) return refuse(ApiError::from(begun.error()));
-    return refuse(ApiError::unavailable("The model is being loaded.", "model_loading", 1));
-  }
-  shared->models.acquire(wanted, [call = *this, then = std::move(then)](Result<ModelRef> model) {
+  // Whoever takes it answers: the model, when it comes, or who does not wait for it. What a request holds goes with it.
+  struct Waiting {
+    std::atomic<bool> is_taken = false;
+    std::optional<std::pair<Call, WithModel>> request;
+  };
+  const auto waiting = std::make_shared<Waiting>();
+  waiting->request.emplace(*this, std::move(then));
+  shared->models.acquire(wanted, [waiting](Result<ModelRef> model) {
+    if (waiting->is_taken.exchange(true)) return;
+    auto [call, go_on] = *std::exchange(waiting->request, std::nullopt);
     if (!model.ok()) return call.refuse(ApiError::from(model.error()));
-    call.shared->post_work(
-        [call, then, ready = std::move(*model)]() mutable { call.attempt([&] { then(std::move(ready)); }); });
+    const auto post = call.shared->post_work;
+    post([call = std::move(call), go_on = std::move(go_on), ready = std::move(*model)]() mutable {
+      call.attempt([&] { go_on(std::move(ready)); });
+    });
   });
+  if (wait || waiting->is_taken.exchange(true)) return;
+  waiting->request.reset();
+  refuse(ApiError::unavailable("The model is being loaded.", "model_loading", 1));
 }
 
 }  // namespace rocmforge::server

@@ -147,7 +147,17 @@ TEST_F(ChatTest, B08_AModelThatIsNotReadyAndNotToBeWaitedFor) {
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(*answer.header("Retry-After"), "1");
   send("POST", kChat, chat("\"wait_for_model\":true"));
+  ASSERT_EQ(waiting_.size(), 2u) << "both have it loaded";
+  for (auto& ready : waiting_) ready(ModelRef(model_));
+  do_work();
   EXPECT_EQ(submitted_.size(), 1u);
+  // One that cannot be loaded is not said to be loading.
+  load_error_ = Error{ErrorCode::gguf_bad_magic, "/secret/model.gguf: bad magic"};
+  EXPECT_EQ(post(kChat, chat("\"wait_for_model\":false")).status, 500);
+  load_error_.reset();
+  is_ready_ = true;
+  send("POST", kChat, chat("\"wait_for_model\":false"));
+  EXPECT_EQ(submitted_.size(), 2u);
 }
 
 TEST_F(ChatTest, B09_TheContextsEndHasTheWordsClientsLookFor) {

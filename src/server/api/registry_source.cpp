@@ -32,11 +32,6 @@ ModelSource registry_source(ModelRegistry& registry, std::shared_ptr<Deliveries>
                         : Result<ModelRef>(std::move(handle.error())));
     });
   };
-  source.try_acquire = [&registry, deliveries](std::string_view name) -> std::optional<ModelRef> {
-    auto handle = registry.try_acquire(name);
-    if (!handle) return {};
-    return served(std::move(*handle), deliveries);
-  };
   source.load = [&registry](std::string_view name) { return registry.load(name); };
   source.unload = [&registry](std::string_view name) { return registry.unload(name); };
   return source;

@@ -118,10 +118,8 @@ class ScriptedApi : public ::testing::Test {
     source.acquire = [this](std::string_view name, std::function<void(Result<ModelRef>)> ready) {
       if (load_error_) return ready(*load_error_);
       if (name != "story" && name != "org/story:q4") return ready(Error{ErrorCode::model_not_found, "no such model"});
+      if (!is_ready_) return waiting_.push_back(std::move(ready));
       ready(ModelRef(model_));
-    };
-    source.try_acquire = [this](std::string_view) {
-      return is_ready_ ? std::optional(ModelRef(model_)) : std::nullopt;
     };
     source.load = source.unload = [](std::string_view name) -> Result<void> {
       if (name != "story") return Error{ErrorCode::model_not_found, "no such model"};
@@ -203,7 +201,8 @@ class ScriptedApi : public ::testing::Test {
   std::optional<Error> load_error_;
   std::optional<ErrorCode> refuse_with_;
   size_t refuse_from_ = 0;
-  bool is_ready_ = true;
+  bool is_ready_ = true;  // else acquires wait, in their order
+  std::vector<std::function<void(Result<ModelRef>)>> waiting_;
   std::deque<std::function<void()>> work_;
   std::unique_ptr<Api> api_;
 };

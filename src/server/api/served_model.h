@@ -34,7 +34,6 @@ struct ModelSource {
   std::function<std::vector<ModelEntry>()> list;
   std::function<std::string()> default_name;
   std::function<void(std::string_view, std::function<void(Result<ModelRef>)>)> acquire;
-  std::function<std::optional<ModelRef>(std::string_view)> try_acquire;
   std::function<Result<void>(std::string_view)> load, unload;
 };
 

@@ -104,9 +104,11 @@ void EngineCore::step() {
 }
 
 void EngineCore::deliver() {
-  for (const RequestId id : undelivered_) {
-    if (const auto at = find(id); at != requests_.end()) at->second->deliver();
-  }
+  std::erase_if(undelivered_, [&](RequestId id) {
+    const auto at = find(id);
+    return at == requests_.end() || !at->second->has_unsent();
+  });
+  for (const RequestId id : undelivered_) request(id).deliver(id != undelivered_.back());
   undelivered_.clear();
 }
 

@@ -170,6 +170,21 @@ TEST_F(EngineFaults, TokensDoNotHoldUpADeviceThatWorksByItself) {
   }
 }
 
+TEST_F(EngineFaults, TheLastTokenOfAStepSaysThatNoneFollows) {
+  std::vector<bool> more_follow;
+  const auto receiver = [&](RequestEvent&& event) {
+    if (const auto* token = std::get_if<TokenEvent>(&event)) more_follow.push_back(token->more_follow);
+  };
+  for (uint64_t id = 1; id <= 3; id++) {
+    core->accept(
+        std::make_unique<LiveRequest>(RequestId(id), request, 2, receiver, reference.tokenizer(), system_clock()()));
+  }
+  core->step();
+  EXPECT_EQ(more_follow, (std::vector<bool>{true, true, false}));
+  core->step();  // in which each of them ends, by itself
+  EXPECT_EQ(more_follow, (std::vector<bool>{true, true, false, false, false, false}));
+}
+
 TEST_F(EngineFaults, TheTimeOfAStepIsTheDevices) {
   backend.is_ahead = true;
   backend.read_time = std::chrono::milliseconds(20);

@@ -111,11 +111,17 @@ bool LiveRequest::decode(Generation& generation) {
   return output.stopped.has_value();
 }
 
-void LiveRequest::deliver() {
-  auto* generation = std::get_if<Generation>(&kind_);
-  if (generation == nullptr || !generation->unsent) return;
-  if (!generation->has_text) decode(*generation);
-  send(*std::exchange(generation->unsent, std::nullopt));
+bool LiveRequest::has_unsent() const {
+  const auto* generation = std::get_if<Generation>(&kind_);
+  return generation != nullptr && generation->unsent;
+}
+
+void LiveRequest::deliver(bool more_follow) {
+  if (!has_unsent()) return;
+  auto& generation = std::get<Generation>(kind_);
+  if (!generation.has_text) decode(generation);
+  generation.unsent->more_follow = more_follow;
+  send(*std::exchange(generation.unsent, std::nullopt));
 }
 
 Result<RunResult> LiveRequest::embed(Embedding& embedding, const SequenceRun& run, uint32_t first_output,

@@ -37,8 +37,10 @@ class LiveRequest {
   // A run of it has been computed; its outputs begin at this row. What it says now is sent by deliver().
   // model_not_finite and other errors end it: RunResult::Kind::failed, and error() says why.
   RunResult advance(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, TimePoint now);
-  // Sends the token of the last advance(), if there was one and it has not been sent.
-  void deliver();
+  // Whether the token of the last advance() is still to be sent.
+  bool has_unsent() const;
+  // Sends it, if so. `more_follow`: see TokenEvent
+  void deliver(bool more_follow = false);
   // The run could not be computed.
   void fail(Error error);
   // Delivers, and sends the last event: with what advance() or fail() left, or with what the caller says.

@@ -53,6 +53,7 @@ struct TokenEvent {
   TokenId token;
   std::string text;  // whole UTF-8 characters that cannot belong to a stop string; may be empty
   std::optional<TokenLogprobs> logprobs = {};
+  bool more_follow = false;  // tokens of other requests, at once: who passes events on may wait for the last of them
 };
 
 struct FinishEvent {

@@ -13,15 +13,22 @@ EventReceiver Deliveries::to(EventReceiver receiver) {
 }
 
 void Deliveries::push(Delivery delivery) {
-  bool is_mine = false;
+  const auto* token = std::get_if<TokenEvent>(&delivery.event);
+  const bool can_wait = token != nullptr && token->more_follow;
+  bool is_mine = false, is_first = false;
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(delivery));
-    is_mine = !post_ || waiting_.size() >= kMaxWaiting;
-    // With the lock held: after close() the loop may be gone.
-    if (!is_mine && !std::exchange(is_posted_, true)) post_([self = shared_from_this()] { self->deliver(); });
+    is_mine = waiting_.size() >= kMaxWaiting;
+    is_first = !is_mine && !can_wait && !std::exchange(is_posted_, true);
   }
-  if (is_mine) deliver();
+  if (is_mine || (is_first && !wake_loop())) deliver();
+}
+
+bool Deliveries::wake_loop() {
+  const std::lock_guard lock(posting_);
+  if (post_) post_([self = shared_from_this()] { self->deliver(); });
+  return post_ != nullptr;
 }
 
 void Deliveries::deliver() {
@@ -37,7 +44,7 @@ void Deliveries::deliver() {
 
 void Deliveries::close() {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(posting_);
     post_ = nullptr;
   }
   deliver();

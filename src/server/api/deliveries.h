@@ -1,7 +1,8 @@
 #pragma once
 // Events of engines on their way to those who make answers of them. An engine's thread only leaves them here; the event
 // loop takes what is there, all at once and in order, and calls the receivers. So no step waits for tokens to become
-// JSON, and the loop is woken once for the tokens of a step.
+// JSON, and the loop is woken once for the tokens of a step, by the last of them: a loop that runs with the first would
+// be there again for each of the others, every time in the place of a thread that computes.
 //
 // Where the loop has fallen behind by kMaxWaiting events, whoever brings more delivers them himself: a loop that cannot
 // keep up slows the engines down, and nothing piles up.
@@ -39,14 +40,16 @@ class Deliveries : public std::enable_shared_from_this<Deliveries> {
 
   explicit Deliveries(Post post) : post_(std::move(post)) {}
   void push(Delivery delivery);
+  bool wake_loop();  // false: it has ended
   void deliver();
 
   std::mutex delivering_;  // held while receivers are called: one at a time, in order
   std::vector<Delivery> taken_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards these two; never held while the loop is woken, which would only wait for it
   std::vector<Delivery> waiting_;
-  Post post_;  // empty: closed
   bool is_posted_ = false;
+  std::mutex posting_;  // guards what follows, also while it is called: after close() the loop may be gone
+  Post post_;           // empty: closed
 };
 
 }  // namespace rocmforge::server

@@ -52,6 +52,24 @@ TEST_F(DeliveriesTest, WakesTheLoopOnceForManyEvents) {
   EXPECT_EQ(received_.back(), 103);
 }
 
+TEST_F(DeliveriesTest, TokensOfOneStepWaitForTheLastOfThem) {
+  const EventReceiver first = deliveries_->to(receiver(1)), second = deliveries_->to(receiver(2));
+  first(TokenEvent{.token = TokenId(0), .text = {}, .more_follow = true});
+  EXPECT_TRUE(posted_.empty());
+  second(token(0));
+  EXPECT_EQ(posted_.size(), 1u);
+  run_loop();
+  EXPECT_EQ(received_, (std::vector<int32_t>{100, 200}));
+}
+
+TEST(Deliveries, TheLoopMayTakeEventsBeforeItsWakerGoesOn) {
+  size_t n_received = 0;
+  const auto deliveries = Deliveries::make([](const std::function<void()>& call) { std::thread(call).join(); });
+  const EventReceiver receiving = deliveries->to([&](RequestEvent&&) { n_received++; });
+  receiving(token(0));
+  EXPECT_EQ(n_received, 1u);
+}
+
 TEST_F(DeliveriesTest, AReceiverEndsWithItsLastEventAndNotWithTheEngine) {
   {
     const EventReceiver receiving = deliveries_->to(receiver(1));

@@ -1,7 +1,10 @@
 #pragma once
 // A client that reads answers as they stream, and keeps a ledger of every token.
 
+#include <sys/epoll.h>
+
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,49 +58,115 @@ class Dechunker {
   bool is_done_ = false;
 };
 
+// Makes an outcome of the bytes of one answer to POST /generate/stream, as they come.
+class AnswerReader {
+ public:
+  // False: nothing more is wanted, because the answer is over or broken or has as many tokens as asked for.
+  bool feed(std::string_view bytes, std::optional<size_t> leave_after = {}) {
+    if (outcome_.status == 0) {
+      head_ += bytes;
+      const size_t end = head_.find("\r\n\r\n");
+      if (end == std::string::npos) return true;
+      outcome_.status = server::testing::TestClient::status_of(head_);
+      if (outcome_.status != 200) return false;
+      chunks_.feed(std::string_view(head_).substr(end + 4), text_);
+    } else {
+      chunks_.feed(bytes, text_);
+    }
+    for (size_t end = text_.find("\n\n"); end != std::string::npos; end = text_.find("\n\n")) {
+      const std::string event = text_.substr(0, end);
+      text_.erase(0, end + 2);
+      if (!take(event) || (leave_after && outcome_.tokens.size() >= *leave_after)) return false;
+    }
+    return !chunks_.is_done();
+  }
+  // The connection has ended before the answer.
+  void cut() { outcome_.ended = false; }
+  Outcome& outcome() { return outcome_; }
+
+ private:
+  bool take(std::string_view event) {
+    if (!event.starts_with("data: ")) return true;
+    if (event == "data: [DONE]") {
+      outcome_.ended = outcome_.has_error_event;
+      return true;
+    }
+    const auto json = parse_json(event.substr(6));
+    if (!json.ok()) return false;
+    if (json->find("error")) outcome_.has_error_event = true;
+    if (const JsonValue* t = json->find("text"); t && t->as<std::string>()) outcome_.text += *t->as<std::string>();
+    if (const JsonValue* t = json->find("token"); t && t->as<int64_t>()) outcome_.tokens.push_back(*t->as<int64_t>());
+    if (const JsonValue* r = json->find("finish_reason"); r && r->as<std::string>()) {
+      outcome_.finish_reason = *r->as<std::string>();
+      outcome_.ended = true;
+    }
+    return true;
+  }
+
+  Outcome outcome_;
+  std::string head_, text_;
+  Dechunker chunks_;
+};
+
 // POST /generate/stream; leaves after `leave_after` tokens when that is given.
 inline Outcome stream(uint16_t port, std::string_view body, std::optional<size_t> leave_after = {},
                       std::chrono::milliseconds patience = std::chrono::seconds(120)) {
-  using server::testing::TestClient;
-  Outcome outcome;
-  TestClient client(port);
-  if (!client.is_open() || !client.send(post_request("/generate/stream", body))) return outcome;
-  std::string head = client.read_until("\r\n\r\n", patience);
-  const size_t head_end = head.find("\r\n\r\n");
-  if (head_end == std::string::npos) return outcome;
-  outcome.status = TestClient::status_of(head);
-  if (outcome.status != 200) return outcome;
-  Dechunker chunks;
-  std::string text;
-  chunks.feed(std::string_view(head).substr(head_end + 4), text);
+  AnswerReader reader;
+  server::testing::TestClient client(port);
+  if (!client.is_open() || !client.send(post_request("/generate/stream", body))) return reader.outcome();
   for (;;) {
-    for (size_t end = text.find("\n\n"); end != std::string::npos; end = text.find("\n\n")) {
-      const std::string event = text.substr(0, end);
-      text.erase(0, end + 2);
-      if (!event.starts_with("data: ")) continue;
-      if (event == "data: [DONE]") {
-        outcome.ended = outcome.has_error_event;
-        continue;
-      }
-      const auto json = parse_json(std::string_view(event).substr(6));
-      if (!json.ok()) return outcome;
-      if (json->find("error")) outcome.has_error_event = true;
-      if (const JsonValue* t = json->find("text"); t && t->as<std::string>()) outcome.text += *t->as<std::string>();
-      if (const JsonValue* t = json->find("token"); t && t->as<int64_t>()) outcome.tokens.push_back(*t->as<int64_t>());
-      if (const JsonValue* r = json->find("finish_reason"); r && r->as<std::string>()) {
-        outcome.finish_reason = *r->as<std::string>();
-        outcome.ended = true;
-      }
-      if (leave_after && outcome.tokens.size() >= *leave_after) return outcome;
-    }
-    if (chunks.is_done()) return outcome;
     const std::string more = client.read_some(patience);
     if (more.empty()) {
-      outcome.ended = false;
-      return outcome;
+      reader.cut();
+      break;
     }
-    chunks.feed(more, text);
+    if (!reader.feed(more, leave_after)) break;
   }
+  return reader.outcome();
+}
+
+// The same for several at once, from one thread that does nothing with the bytes but keep them until all have come:
+// clients share the machine with the server that is measured.
+struct TimedOutcomes {
+  std::vector<Outcome> outcomes;
+  double seconds = 0;  // from the first connection to the last byte
+};
+inline TimedOutcomes timed_streams(uint16_t port, std::span<const std::string> bodies) {
+  using server::testing::TestClient;
+  const auto begin = std::chrono::steady_clock::now();
+  const int poll = epoll_create1(0);
+  std::vector<TestClient> clients;
+  std::vector<std::string> answers(bodies.size());
+  for (uint32_t i = 0; i < bodies.size(); i++) {
+    clients.emplace_back(port);
+    epoll_event event{.events = EPOLLIN, .data = {.u32 = i}};
+    epoll_ctl(poll, EPOLL_CTL_ADD, clients[i].descriptor(), &event);
+    clients[i].send(post_request("/generate/stream", bodies[i]));
+  }
+  for (size_t n_open = clients.size(); n_open > 0;) {
+    epoll_event events[64];
+    const int n = epoll_wait(poll, events, std::size(events), 120'000);
+    if (n <= 0) break;
+    for (const epoll_event& event : std::span(events, static_cast<size_t>(n))) {
+      char buffer[16384];
+      const ssize_t n_read = recv(clients[event.data.u32].descriptor(), buffer, sizeof buffer, 0);
+      if (n_read > 0) {
+        answers[event.data.u32].append(buffer, static_cast<size_t>(n_read));
+      } else {
+        clients[event.data.u32].close();
+        n_open--;
+      }
+    }
+  }
+  TimedOutcomes timed;
+  timed.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  close(poll);
+  for (const std::string& answer : answers) {
+    AnswerReader reader;
+    reader.feed(answer);
+    timed.outcomes.push_back(std::move(reader.outcome()));
+  }
+  return timed;
 }
 
 // The whole answer's body; status 0 when there was none.

@@ -291,14 +291,19 @@ void test_start(const Program& program, bool is_long) {
 
 // Tokens per second of n streams, together.
 double rate_of(const ServerProcess& server, size_t n_streams) {
-  std::atomic<size_t> n_tokens = 0;
-  const auto begin = Clock::now();
-  in_parallel(n_streams, [&](size_t i) {
-    const std::string body = fmt::format(
-        R"({{"prompt":"Once upon a time","max_tokens":256,"temperature":0.8,"seed":{},"ignore_eos":true}})", i);
-    n_tokens += stream(server.port(), body).tokens.size();
-  });
-  return double(n_tokens) / std::chrono::duration<double>(Clock::now() - begin).count();
+  constexpr size_t kTokens = 256;
+  std::vector<std::string> bodies;
+  for (size_t i = 0; i < n_streams; i++) {
+    bodies.push_back(
+        fmt::format(R"({{"prompt":"Once upon a time","max_tokens":{},"temperature":0.8,"seed":{},"ignore_eos":true}})",
+                    kTokens, i));
+  }
+  const TimedOutcomes timed = timed_streams(server.port(), bodies);
+  for (const Outcome& outcome : timed.outcomes) {
+    expect(outcome.ended && outcome.tokens.size() == kTokens,
+           fmt::format("{} tokens of {}", outcome.tokens.size(), kTokens));
+  }
+  return double(n_streams * kTokens) / timed.seconds;
 }
 
 double median(std::vector<double> values) {

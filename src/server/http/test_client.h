@@ -29,6 +29,7 @@ class TestClient {
   TestClient& operator=(TestClient&&) = delete;
 
   bool is_open() const { return is_open_; }
+  int descriptor() const { return fd_; }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

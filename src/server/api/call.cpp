@@ -121,21 +121,22 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   // Whoever takes it answers: the model, when it comes, or who does not wait for it. What a request holds goes with it.
   struct Waiting {
     std::atomic<bool> is_taken = false;
-    std::optional<std::pair<Call, WithModel>> request;
+    std::optional<Call> call;
+    WithModel then;
   };
   const auto waiting = std::make_shared<Waiting>();
-  waiting->request.emplace(*this, std::move(then));
+  waiting->call = *this;
+  waiting->then = std::move(then);
   shared->models.acquire(wanted, [waiting](Result<ModelRef> model) {
     if (waiting->is_taken.exchange(true)) return;
-    auto [call, go_on] = *std::exchange(waiting->request, std::nullopt);
-    if (!model.ok()) return call.refuse(ApiError::from(model.error()));
-    const auto post = call.shared->post_work;
-    post([call = std::move(call), go_on = std::move(go_on), ready = std::move(*model)]() mutable {
-      call.attempt([&] { go_on(std::move(ready)); });
+    if (!model.ok()) return waiting->call->refuse(ApiError::from(model.error()));
+    waiting->call->shared->post_work([waiting, ready = std::move(*model)]() mutable {
+      waiting->call->attempt([&] { waiting->then(std::move(ready)); });
     });
   });
   if (wait || waiting->is_taken.exchange(true)) return;
-  waiting->request.reset();
+  waiting->call.reset();
+  waiting->then = nullptr;
   refuse(ApiError::unavailable("The model is being loaded.", "model_loading", 1));
 }
 

@@ -90,7 +90,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     }
     cancel();
     call_.refuse(error);
-    end_record("error");
+    call_.shared->requests.remove(id_);  // nobody has heard of it
   }
 
   void open() {

@@ -9,6 +9,15 @@ void RequestTable::add(const std::string& id, RequestStatus status, std::functio
   all_.insert_or_assign(id, Entry{std::move(status), std::move(cancel)});
 }
 
+void RequestTable::remove(std::string_view id) {
+  std::function<void()> released;  // outside the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(id);
+  if (found == all_.end() || found->second.status.is_finished) return;
+  released = std::move(found->second.cancel);
+  all_.erase(found);
+}
+
 void RequestTable::update(std::string_view id, const std::function<void(RequestStatus&)>& change) {
   const std::lock_guard lock(mutex_);
   if (const auto found = all_.find(id); found != all_.end()) change(found->second.status);

@@ -27,6 +27,8 @@ class RequestTable {
   static constexpr size_t kMaxEnded = 256;  // kept
 
   void add(const std::string& id, RequestStatus status, std::function<void()> cancel);
+  // One that was never begun.
+  void remove(std::string_view id);
   void update(std::string_view id, const std::function<void(RequestStatus&)>& change);
   void end(std::string_view id, std::string finish_reason, uint32_t n_generated);
 

@@ -346,6 +346,9 @@ TEST_F(RoutesTest, GenerateStreamStatusAndCancel) {
   EXPECT_EQ(text(at(*parse_json(last.at(0)), "finished")), "true");
   EXPECT_EQ(text(at(ask("GET", "/status/" + id).json(), "finish_reason")), "cancelled");
   EXPECT_EQ(text(at(ask("POST", "/cancel/" + id).json(), "cancelled")), "false");
+  refuse_with_ = ErrorCode::queue_full;
+  for (int i = 0; i < 300; i++) EXPECT_EQ(post("/generate", R"({"prompt":"Once"})").status, 429);
+  EXPECT_EQ(ask("GET", "/status/" + id).status, 200) << "those that were refused do not crowd it out";
   EXPECT_EQ(ask("GET", "/status/none").status, 404);
   EXPECT_EQ(ask("POST", "/cancel/none").status, 404);
 }

@@ -220,7 +220,7 @@ void add_serve_flags(CLI::App* app, ServeCommand& o) {
                   "A further Host name to answer to when listening on this machine only")
       ->allow_extra_args(false);
   app->add_option("--parallel", o.max_running, "Requests that run at once (default 64)")->check(CLI::Range(1, 1024));
-  app->add_option("--queue", o.max_queued, "Requests that may wait (default 512)");
+  app->add_option("--queue", o.max_queued, "Requests that may wait (default 512)")->check(CLI::Range(1, 1 << 20));
   app->add_option("--queue-tokens", o.max_queued_tokens, "Prompt tokens that may wait (default 1048576)");
   app->add_option("--kv-tokens", o.n_kv_tokens, "Context of all requests together (default: what memory allows)");
   app->add_option("--ttl", o.ttl_seconds, "Unload a model after this many seconds without a request (default: never)");

@@ -92,6 +92,7 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(refused("--api-key-file", "/nonexistent")[0], 1)
         self.assertEqual(refused(model="/nonexistent.gguf")[0], 1)
         self.assertEqual(refused("--ping-seconds", "0")[0], 2)
+        self.assertEqual(refused("--queue", "0")[0], 2)  # everyone waits for a step at first
         self.assertEqual(refused("--port", "65536")[0], 2)
         with tempfile.NamedTemporaryFile(suffix=".gguf") as broken:
             broken.write(b"GGUF nonsense")

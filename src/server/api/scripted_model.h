@@ -180,6 +180,19 @@ class ScriptedApi : public ::testing::Test {
            (more.empty() ? "" : "," + std::string(more)) + "}";
   }
 
+  // A chat that gets 400 before anything is submitted.
+  void expect_refused(const std::string& body, std::string_view param, std::string_view code = "") {
+    const Answer answer = post("/v1/chat/completions", body);
+    EXPECT_EQ(answer.status, 400) << body;
+    const JsonValue json = answer.json();
+    EXPECT_EQ(text(at(json, "error", "param")), param) << body << answer.body;
+    EXPECT_EQ(text(at(json, "error", "type")), "invalid_request_error");
+    if (!code.empty()) {
+      EXPECT_EQ(text(at(json, "error", "code")), code);
+    }
+    EXPECT_EQ(submitted_.size(), 0u) << body;
+  }
+
   void send_tokens(size_t request, std::initializer_list<const char*> texts) {
     int32_t id = 300;
     submitted_[request].send(StartEvent{});

@@ -45,6 +45,10 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_8);
     RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_16);
     RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_32);
+    RF_PLACE(stream_rows_hopper, stream_rows_q4_k_q6_k_32);
+    RF_PLACE(stream_rows_hopper, stream_rows_q4_k_q6_k_64);
+    RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_32);
+    RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_64);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_1);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_8);
     RF_PLACE(stream_hopper, stream_q5_k_q6_k_1);
@@ -91,6 +95,9 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
     case FormatKernel::many_wide_16:
     case FormatKernel::many_wide_32:
       return "stream_many_hopper";
+    case FormatKernel::rows_32:
+    case FormatKernel::rows_64:
+      return "stream_rows_hopper";
     case FormatKernel::hopper_8:
     case FormatKernel::hopper_16:
     case FormatKernel::hopper_64:
@@ -131,6 +138,10 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "stream_many_" + format + "_wide_16";
     case FormatKernel::many_wide_32:
       return "stream_many_" + format + "_wide_32";
+    case FormatKernel::rows_32:
+      return "stream_rows_" + format + "_32";
+    case FormatKernel::rows_64:
+      return "stream_rows_" + format + "_64";
     case FormatKernel::hopper_8:
       return "matmul_hopper_" + format + "_8";
     case FormatKernel::hopper_16:

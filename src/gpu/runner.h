@@ -8,7 +8,7 @@
 #include "gpu/kernels/quantize.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/stream_hopper.h"
-#include "gpu/kernels/stream_many_hopper.h"
+#include "gpu/kernels/stream_rows_hopper.h"
 
 namespace rocmforge {
 
@@ -98,6 +98,12 @@ class GpuBackend::Runner {
   bool can_stream_many(const Matmul& step) const;
   Result<void> launch_many(std::span<const StreamPart> formats) const;
   Result<void> launch_many(std::span<StreamPart> parts, gpu::ManyKind kind) const;
+
+  // runner_rows.cpp: the same for still more.
+  bool can_stream_rows(const Matmul& step) const;
+  Result<void> launch_rows(std::span<const StreamPart> formats) const;
+  gpu::RowsArgs rows_args(const StreamPart& part) const;
+  uint32_t shares_of(uint32_t n_tiles, uint32_t n_pieces) const;
 
   // runner_panels.cpp: products of many rows on Hopper.
   bool can_use_panels(const Matmul& step) const;

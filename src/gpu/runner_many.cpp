@@ -132,8 +132,7 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
     const gpu::ManyOrder order = gpu::many_order(part.dtype);
     const auto known = std::span(inputs.orders).first(inputs.n_orders);
     if (std::ranges::find(known, order) != known.end()) continue;
-    inputs.orders[inputs.n_orders] = order;
-    inputs.out[inputs.n_orders++] = end;
+    inputs.add(order, end, at_once * gpu::many_row_bytes(gpu::many_scales(order)));
     end += input_bytes(first.n_rows, at_once, n_pieces, gpu::strip_shape(part.dtype).n_scales);
   }
   TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));

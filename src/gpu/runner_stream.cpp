@@ -68,7 +68,7 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows)
 bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   const uint32_t width = slot(step.in).width, rows = n_rows(step.in);
   if (!self_.device_->has_hopper() || rows == 0 || width % gpu::kStreamColumns != 0) return false;
-  if (can_stream_many(step)) return true;
+  if (can_stream_rows(step) || can_stream_many(step)) return true;
   if (rows > 8) return false;
   uint32_t n_strips = 0;
   for (const Matmul::Part& part : step.parts) n_strips += slot(part.out).width / gpu::kStreamOutputs;
@@ -114,7 +114,9 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
     while (first + n < parts.size() && dtype_of(parts[first + n]) == dtype_of(parts[first])) n++;
     formats.push_back(TRY(stream_part(norm, *product, parts.subspan(first, n), sum, activate)));
   }
-  TRY(can_stream_many(*product) ? launch_many(formats) : launch_streams(formats));
+  TRY(can_stream_rows(*product)   ? launch_rows(formats)
+      : can_stream_many(*product) ? launch_many(formats)
+                                  : launch_streams(formats));
   if (!is_plain) TRY(scale_and_cap(*product));
   return at + 1 + (sum != nullptr || activate != nullptr ? 1 : 0);
 }

@@ -135,6 +135,16 @@ RF_DEVICE uint64_t turned_panel(uint32_t at, uint32_t panel_bytes) {
   constexpr uint64_t kEightRows = 1024, kTurned128 = 1;
   return (at & 0x3FFFFu) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kTurned128 << 62;
 }
+// The same operand, but so many bytes further on.
+RF_DEVICE uint64_t further(uint64_t operand, uint32_t n_bytes) {
+  const uint32_t low = static_cast<uint32_t>(operand) + (n_bytes >> 4);
+  return operand >> 32 << 32 | low;
+}
+// Sixteen columns of rows of 32 bytes: eight rows' first halves, their second halves, then the next eight rows.
+RF_DEVICE uint64_t plain(uint32_t at) {
+  constexpr uint64_t kHalf = 128, kEightRows = 256;
+  return (at & 0x3FFFFu) >> 4 | (kHalf >> 4) << 16 | (kEightRows >> 4) << 32;
+}
 // Sixteen columns of a tile as kernels/tiles.h lays it out: rows of 64 bytes, turned within 512.
 RF_DEVICE uint64_t tile(uint32_t at) {
   constexpr uint64_t kEightRows = 512, kTurned64 = 2;

@@ -22,9 +22,8 @@ RF_DEVICE float activated(StreamAfter after, float gate, float up) {
 }
 
 // Output `at` of a part and a row. sum_of(0) is its sum, sum_of(1) that of its partner where there is an activation.
-template <class SumOf>
-RF_DEVICE void put_output(const StreamArgs& args, const MatvecPart& part, uint32_t row, uint32_t at,
-                          const SumOf& sum_of) {
+template <class Args, class SumOf>
+RF_DEVICE void put_output(const Args& args, const MatvecPart& part, uint32_t row, uint32_t at, const SumOf& sum_of) {
   const uint64_t place = static_cast<uint64_t>(row) * part.n_out + at;
   const float before = args.sum != nullptr ? args.sum[place] : 0.0f;  // asked for ahead of its use
   const float value = sum_of(0) + (part.bias != nullptr ? part.bias[at] : 0.0f);

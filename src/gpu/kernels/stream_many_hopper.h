@@ -32,6 +32,10 @@ constexpr ManyOrder many_order(DType dtype) {
   }
 }
 
+constexpr uint32_t many_scales(ManyOrder order) {
+  return order == ManyOrder::narrow_two_scales ? 2 : 1;
+}
+
 inline constexpr uint32_t kManyMinRows = 2, kManyMaxRows = 32;
 inline constexpr uint32_t kManyMaxPieces = 128;
 
@@ -39,6 +43,9 @@ inline constexpr uint32_t kManyMaxPieces = 128;
 constexpr uint32_t many_row_bytes(uint32_t n_scales) {
   return 512 + 32 * n_scales + 4;
 }
+
+// How a set of rows has 256 columns: as mma takes them, or as wgmma does (kernels/stream_rows_hopper.h).
+enum class ManyLayout : uint32_t { fragments, panels };
 
 // stream_many_inputs: norm (optional), halves, sums of groups. Rows in sets of rows_at_once, each set piece after
 // piece.
@@ -49,11 +56,19 @@ struct ManyInputsArgs {
   float* normed = nullptr;
   float epsilon = 0;
   uint32_t n_rows = 0;
-  uint32_t width = 0;         // a multiple of 256
-  uint32_t rows_at_once = 0;  // 8, 16 or 32: the product's
+  uint32_t width = 0;  // a multiple of 256
+  ManyLayout layout = ManyLayout::fragments;
+  uint32_t rows_at_once = 0;  // 8, 16, 32 or 64: the product's
   uint32_t n_orders = 0;
   ManyOrder orders[kManyOrders] = {};
   uint8_t* out[kManyOrders] = {};
+  uint32_t place_bytes[kManyOrders] = {};  // from one piece of a set to the next
+
+  void add(ManyOrder order, uint8_t* to, uint32_t n_bytes) {
+    orders[n_orders] = order;
+    out[n_orders] = to;
+    place_bytes[n_orders++] = n_bytes;
+  }
 };
 inline constexpr uint32_t kManyInputsThreads = 512;
 inline Grid many_inputs_grid(const ManyInputsArgs& args) {

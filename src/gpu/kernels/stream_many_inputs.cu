@@ -25,7 +25,7 @@ class ManyInputs {
     if (piece >= n_pieces_) return;
     const float factor = shrink(v);
     const uint4 halves{pair(v[0], v[2]), pair(v[1], v[3]), pair(v[4], v[6]), pair(v[5], v[7])};
-    for (uint32_t i = 0; i < args_.n_orders; i++) put(args_.out[i], args_.orders[i], piece, halves, factor);
+    for (uint32_t i = 0; i < args_.n_orders; i++) put(i, piece, halves, factor);
   }
 
  private:
@@ -88,34 +88,68 @@ class ManyInputs {
   }
 
   // Lane 4q + t has columns 8t .. 8t + 7 of the 32 of number q.
-  RF_DEVICE void put(uint8_t* out, ManyOrder order, uint32_t piece, const uint4& halves, float factor) const {
+  RF_DEVICE void put(uint32_t which, uint32_t piece, const uint4& halves, float factor) const {
+    const ManyOrder order = args_.orders[which];
     const uint32_t n_scales = order == ManyOrder::narrow_two_scales ? 2 : 1, rows = args_.rows_at_once;
-    out += static_cast<uint64_t>(row_ / rows * n_pieces_ + piece) * rows * many_bytes(n_scales);
-    const uint32_t row = row_ % rows, tile = row / 8, g = row % 8, q = lane() / 4, t = lane() % 4;
-    uint8_t* to = out + (q * (rows / 8) + tile) * 512 + g * 64;
-    if (order == ManyOrder::wide) {
+    uint8_t* out = args_.out[which] + static_cast<uint64_t>(row_ / rows * n_pieces_ + piece) * args_.place_bytes[which];
+    float sum = added(halves.x) + added(halves.y) + (added(halves.z) + added(halves.w));
+    sum += shuffle_xor(sum, 1);
+    if (n_scales == 1) sum += shuffle_xor(sum, 2);
+    const F16 near = narrow(sum), rest = narrow(sum - widen(near));  // as two halves: the nearest, and what it leaves
+    const uint32_t lanes = 4 / n_scales;                             // of a group
+    const bool has_sum = lane() % lanes == 0;
+    if (args_.layout == ManyLayout::fragments) {
+      put_fragments(out, order == ManyOrder::wide, halves);
+      if (has_sum) put_sum_of_fragments(out + rows * 512, n_scales, lane() / lanes, near, rest);
+    } else {
+      put_panels(out, order == ManyOrder::wide, halves);
+      if (has_sum) put_plain_sum(out + rows * 512, n_scales, lane() / lanes, near, rest);
+    }
+    if (lane() == 0) reinterpret_cast<float*>(out + rows * (512 + 32 * n_scales))[row_ % rows] = factor;
+  }
+
+  RF_DEVICE void put_fragments(uint8_t* out, bool is_wide, const uint4& halves) const {
+    const uint32_t rows = args_.rows_at_once, row = row_ % rows, t = lane() % 4;
+    uint8_t* to = out + (lane() / 4 * (rows / 8) + row / 8) * 512 + row % 8 * 64;
+    if (is_wide) {
       *reinterpret_cast<uint4*>(to + 16 * t) = halves;
     } else {  // columns 8t .. are of half t / 2, and of lanes 2 (t % 2) and the next one
       uint8_t* at = to + t % 2 * 32 + t / 2 * 8;
       *reinterpret_cast<uint2*>(at) = {halves.x, halves.y};
       *reinterpret_cast<uint2*>(at + 16) = {halves.z, halves.w};
     }
-    float sum = added(halves.x) + added(halves.y) + (added(halves.z) + added(halves.w));
-    sum += shuffle_xor(sum, 1);
-    if (n_scales == 1) sum += shuffle_xor(sum, 2);
-    // As two halves: the nearest, and what it leaves. Lane t of the product takes groups 2t and 2t + 1 of eight.
-    const F16 near = narrow(sum), rest = narrow(sum - widen(near));
-    const uint32_t lanes = 4 / n_scales, group = lane() / lanes;  // lanes: of a group
-    out += rows * 512;
-    auto* at = reinterpret_cast<uint16_t*>(out + (tile * 32 + g * 4 + group % 8 / 2) * 8 * n_scales) + group / 8 * 2 +
-               group % 2;
-    if (lane() % lanes == 0) {
-      at[0] = near.bits;
-      at[2 * n_scales] = rest.bits;
-    }
-    if (lane() == 0) reinterpret_cast<float*>(out + rows * 32 * n_scales)[row] = factor;
   }
-  RF_DEVICE static uint32_t many_bytes(uint32_t n_scales) { return 512 + 32 * n_scales + 4; }
+  // Lane t of the product takes groups 2t and 2t + 1 of eight.
+  RF_DEVICE void put_sum_of_fragments(uint8_t* sums, uint32_t n_scales, uint32_t group, F16 near, F16 rest) const {
+    const uint32_t row = row_ % args_.rows_at_once;
+    auto* at = reinterpret_cast<uint16_t*>(sums + (row / 8 * 32 + row % 8 * 4 + group % 8 / 2) * 8 * n_scales) +
+               group / 8 * 2 + group % 2;
+    at[0] = near.bits;
+    at[2 * n_scales] = rest.bits;
+  }
+
+  // Four panels of 64 columns, rows of 128 bytes, of which the sixteen of number c lie at c ^ row % 8.
+  RF_DEVICE void put_panels(uint8_t* out, bool is_wide, const uint4& halves) const {
+    const uint32_t rows = args_.rows_at_once, row = row_ % rows, q = lane() / 4, t = lane() % 4;
+    uint8_t* to = out + (q / 2 * rows + row) * 128;
+    const auto sixteen = [&](uint32_t i) { return to + ((q % 2 * 4 + i) ^ row % 8) * 16; };
+    if (is_wide) {
+      *reinterpret_cast<uint32_t*>(sixteen(0) + 4 * t) = halves.x;
+      *reinterpret_cast<uint32_t*>(sixteen(1) + 4 * t) = halves.y;
+      *reinterpret_cast<uint32_t*>(sixteen(2) + 4 * t) = halves.z;
+      *reinterpret_cast<uint32_t*>(sixteen(3) + 4 * t) = halves.w;
+    } else {
+      *reinterpret_cast<uint2*>(sixteen(t / 2 * 2) + t % 2 * 8) = {halves.x, halves.z};
+      *reinterpret_cast<uint2*>(sixteen(t / 2 * 2 + 1) + t % 2 * 8) = {halves.y, halves.w};
+    }
+  }
+  // As wgmma::plain() takes them.
+  RF_DEVICE void put_plain_sum(uint8_t* sums, uint32_t n_scales, uint32_t group, F16 near, F16 rest) const {
+    const uint32_t rows = args_.rows_at_once, row = row_ % rows;
+    uint8_t* at = sums + row / 8 * 256 + group / 8 * 128 + row % 8 * 16 + group % 8 * 2;
+    *reinterpret_cast<uint16_t*>(at) = near.bits;
+    *reinterpret_cast<uint16_t*>(at + (n_scales == 1 ? 128 : rows * 32)) = rest.bits;
+  }
 
   const ManyInputsArgs& args_;
   uint32_t n_pieces_, row_;

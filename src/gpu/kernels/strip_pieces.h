@@ -64,7 +64,71 @@ struct StagedPiece {
     }(std::make_integer_sequence<uint32_t, kPlanes>());
   }
 
+  // Where a lane's copies of pieces begin, for kernels that take piece after piece: eight outputs of one weight, then
+  // eight of another or of the same one.
+  struct Source {
+    const uint8_t* at[kPlanes][2];
+    uint32_t block;  // of the plane that lies apart
+  };
+  RF_DEVICE static Source source(const Planes& first, uint32_t first_out, const Planes& second, uint32_t second_out,
+                                 uint32_t n_pieces) {
+    Source from;
+    const uint32_t first_block = first_out * n_pieces, second_block = second_out * n_pieces;
+    [&]<uint32_t... p>(std::integer_sequence<uint32_t, p...>) {
+      (begin<S::kPlanes[p].n_bytes>(from.at[p], first.at[p], first_block, second.at[p], second_block, n_pieces), ...);
+    }(std::make_integer_sequence<uint32_t, kPlanes>());
+    from.block = (lane() % 16 < 8 ? first_block : second_block) + lane() % 8 * n_pieces;
+    return from;
+  }
+  RF_DEVICE static void fetch(uint32_t to, const Source& from, uint32_t n_pieces, uint32_t piece) {
+    [&]<uint32_t... p>(std::integer_sequence<uint32_t, p...>) {
+      (fetch_further<S::kPlanes[p].n_bytes>(to, S::kPlanes[p].offset, from.at[p], from.block, n_pieces, piece), ...);
+    }(std::make_integer_sequence<uint32_t, kPlanes>());
+  }
+
  private:
+  RF_DEVICE static constexpr uint32_t chunk_of(uint32_t n_bytes) {
+    return n_bytes % 16 == 0 ? 16 : n_bytes % 8 == 0 ? 8 : n_bytes % 4 == 0 ? 4 : 2;
+  }
+  // A lane copies kChunk bytes of every kRowsAtOnce-th row.
+  template <uint32_t kPlaneBytes>
+  struct Copies {
+    static constexpr uint32_t kChunk = chunk_of(kPlaneBytes), kChunks = kPlaneBytes / kChunk;
+    static constexpr uint32_t kRowsAtOnce = 32 / kChunks;
+    static_assert(32 % kChunks == 0);
+  };
+  template <uint32_t kPlaneBytes>
+  RF_DEVICE static void begin(const uint8_t* (&at)[2], const uint8_t* first, uint32_t first_block,
+                              const uint8_t* second, uint32_t second_block, uint32_t n_pieces) {
+    if constexpr (kPlaneBytes == 2) {
+      at[0] = at[1] = lane() % 16 < 8 ? first : second;
+    } else {
+      using C = Copies<kPlaneBytes>;
+      const uint32_t row = lane() / C::kChunks % 8, within = lane() % C::kChunks * C::kChunk;
+      at[0] = first + uint64_t{first_block + row * n_pieces} * kPlaneBytes + within;
+      at[1] = second + uint64_t{second_block + row * n_pieces} * kPlaneBytes + within;
+      if (C::kRowsAtOnce > 8 && lane() / C::kChunks % 16 >= 8) at[0] = at[1];
+    }
+  }
+  template <uint32_t kPlaneBytes>
+  RF_DEVICE static void fetch_further(uint32_t to, uint32_t offset, const uint8_t* const (&at)[2], uint32_t block,
+                                      uint32_t n_pieces, uint32_t piece) {
+    if constexpr (kPlaneBytes == 2) {
+      if (lane() < kStreamOutputs) ring::copy<4>(to + kRowsBytes + 4 * lane(), at[0] + (block + piece) / 2 * 4);
+    } else {
+      using C = Copies<kPlaneBytes>;
+      const uint32_t row = lane() / C::kChunks;
+      to += row * S::kStride + offset + lane() % C::kChunks * C::kChunk;
+      RF_UNROLL
+      for (uint32_t first = 0; first < kStreamOutputs; first += C::kRowsAtOnce) {
+        const uint8_t* from = at[first / 8] + piece * kPlaneBytes + first % 8 * n_pieces * kPlaneBytes;
+        if (C::kRowsAtOnce <= kStreamOutputs || row < kStreamOutputs) {
+          ring::copy<C::kChunk>(to + first * S::kStride, from);
+        }
+      }
+    }
+  }
+
   template <uint32_t kPlaneBytes>
   RF_DEVICE static void fetch_plane(uint32_t to, uint32_t offset, const uint8_t* plane, uint32_t first_block,
                                     uint32_t n_pieces) {

@@ -1,0 +1,81 @@
+#pragma once
+// Products of quantized weights with 17 to 128 rows of activations on Hopper, with the norm before and the sum or
+// activation after them: kernels/stream_many_hopper.h for more rows, and for the formats of packed/exact_strips.h.
+//
+// A block has 256 outputs (a tile) and a share of the width; weights and inputs pass through its shared memory. Where
+// there are fewer tiles than multiprocessors several blocks share a tile's width, leave their sums in memory, wait for
+// each other, and each adds up a part of the rows. How a width is shared depends on the weights alone, so that a row's
+// bits do not depend on how many rows there are.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/kernels/stream_many_hopper.h"
+
+namespace rocmforge::gpu {
+
+constexpr bool has_rows_kernels(DType dtype) {
+  return dtype == DType::q4_k || dtype == DType::q5_k || dtype == DType::q6_k;
+}
+inline constexpr uint32_t kRowsMinRows = 17, kRowsMaxRows = 128;
+
+// 256 columns of `rows` rows, as stream_many_inputs leaves them: four panels of halves, sums of groups as two halves
+// each, a factor for each row.
+constexpr uint32_t rows_place_bytes(uint32_t rows, uint32_t n_scales) {
+  return (rows * (512 + 32 * n_scales + 4) + 1023) / 1024 * 1024;
+}
+
+// stream_rows_FORMAT_ROWS: for sets of 32 or 64 rows.
+struct RowsArgs {
+  const uint8_t* x;  // what stream_many_inputs makes
+  uint32_t n_rows = 0;
+  uint32_t width = 0;
+  uint32_t n_parts = 0;
+  MatvecPart parts[3] = {};
+  // Not null: of the one part, sum[r] += sum_scale * out[r].
+  float* sum = nullptr;
+  float sum_scale = 1;
+  // Not store: of two parts of equal size, activated[r] = activation(first) * second.
+  StreamAfter after = StreamAfter::store;
+  float* activated = nullptr;
+  // Blocks from first_block on, n_blocks of them. With one share they take tile after tile; with several each has one
+  // share of one tile, and those of a tile must be able to run at the same time.
+  uint32_t first_block = 0, n_blocks = 0;
+  uint32_t n_tiles = 0, n_shares = 1;
+  float* partial = nullptr;      // of several shares: n_tiles x n_shares x kRowsTileSums
+  uint32_t* counters = nullptr;  // of several shares: two of each tile, zero before and after
+};
+// Of two formats: the first one's blocks come first.
+struct RowsPairArgs {
+  RowsArgs first, second;
+};
+
+inline constexpr uint32_t kRowsOutputs = 256;  // of a tile
+inline constexpr uint32_t kRowsTileSums = 64 * kRowsOutputs;
+inline constexpr uint32_t kRowsThreads = 512;
+inline constexpr uint32_t kRowsStages = 2;     // pieces of a warp on their way or being used
+inline constexpr uint32_t kRowsMaxShares = 8;  // more would wait longer for each other than they save
+inline constexpr uint32_t kRowsBarrierBytes = 128, kRowsSlack = 1024;
+
+// Of 256 outputs each, or of 128 and their partners.
+constexpr uint32_t rows_tiles(uint32_t n_strips) {
+  return (n_strips * kStreamOutputs + kRowsOutputs - 1) / kRowsOutputs;
+}
+// Into which the width of so many tiles is divided.
+constexpr uint32_t rows_shares(uint32_t n_tiles, uint32_t n_pieces) {
+  return std::max(1u, std::min({kStreamBlocks / n_tiles, n_pieces, kRowsMaxShares}));
+}
+
+constexpr uint32_t rows_ring_bytes(const StripShape& strip) {
+  return kRowsThreads / 32 * kRowsStages * strip.stage_bytes;
+}
+constexpr uint32_t rows_slots(const StripShape& strip, uint32_t rows) {  // places on their way or being used
+  const uint32_t left = kStreamMaxShared - kRowsBarrierBytes - kRowsSlack - rows_ring_bytes(strip);
+  return std::min(left / rows_place_bytes(rows, strip.n_scales), 6u);
+}
+constexpr uint32_t rows_shared_bytes(const StripShape& strip, uint32_t rows) {
+  return kRowsBarrierBytes + kRowsSlack + rows_ring_bytes(strip) +
+         rows_slots(strip, rows) * rows_place_bytes(rows, strip.n_scales);
+}
+
+}  // namespace rocmforge::gpu

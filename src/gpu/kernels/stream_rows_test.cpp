@@ -1,0 +1,165 @@
+// Streamed products of 17 to 128 rows against sums in f64. They run on Hopper alone.
+
+#include "gpu/kernels/stream_rows_hopper.h"
+
+#include "support/kernel_weights.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+using testing::nmse;
+
+class StreamedRows : public Products {
+ protected:
+  void SetUp() override {
+    Products::SetUp();
+    if (device_ != nullptr && !device_->has_hopper()) GTEST_SKIP() << "this device has no wgmma";
+  }
+
+  static constexpr DType kFormats[] = {DType::q4_k, DType::q5_k, DType::q6_k};
+
+  struct Given {
+    const float* x;
+    const float* norm_weight = nullptr;
+    float* normed = nullptr;
+    uint32_t at_once = 64;
+    uint32_t n_shares = 0;  // 0: as many as there can be
+  };
+  OnDevice<uint8_t> inputs_of(const Given& given, DType dtype, uint32_t n_rows, uint32_t width) {
+    const uint32_t n_scales = strip_shape(dtype).n_scales, place = rows_place_bytes(given.at_once, n_scales);
+    const uint32_t n_sets = (n_rows + given.at_once - 1) / given.at_once;
+    OnDevice<uint8_t> made(*device_, size_t{n_sets} * (width / kStreamColumns) * place);
+    ManyInputsArgs inputs{.x = given.x,
+                          .norm_weight = given.norm_weight,
+                          .normed = given.normed,
+                          .epsilon = 1e-5f,
+                          .n_rows = n_rows,
+                          .width = width,
+                          .layout = ManyLayout::panels,
+                          .rows_at_once = given.at_once};
+    inputs.add(many_order(dtype), made.data(), place);
+    run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
+    return made;
+  }
+  void stream(const Given& given, RowsArgs args, DType dtype) {
+    const auto made = inputs_of(given, dtype, args.n_rows, args.width);
+    uint32_t n_strips = 0;
+    for (uint32_t p = 0; p < args.n_parts; p++) n_strips += args.parts[p].n_out / kStreamOutputs;
+    args.x = made.data();
+    args.n_tiles = rows_tiles(n_strips);
+    const uint32_t most = rows_shares(args.n_tiles, args.width / kStreamColumns);
+    args.n_shares = given.n_shares == 0 ? most : std::min(most, given.n_shares);
+    // Fewer blocks than tiles where a width is not shared, so that a block has several of them.
+    args.n_blocks = args.n_shares > 1 ? args.n_tiles * args.n_shares : (args.n_tiles + 1) / 2;
+    const auto partial = space(size_t{args.n_tiles} * args.n_shares * kRowsTileSums);
+    const std::vector<uint32_t> zeros(size_t{2} * args.n_tiles);
+    const auto counters = put(zeros);
+    args.partial = partial.data();
+    args.counters = counters.data();
+    run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_" + std::to_string(given.at_once),
+        {{args.n_blocks}, kRowsThreads, rows_shared_bytes(strip_shape(dtype), given.at_once)}, args);
+    EXPECT_EQ(counters.values(), zeros);
+  }
+};
+
+TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
+  for (const DType dtype : kFormats) {
+    for (const auto& [n_out, width] :
+         {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {1040u, 256u}, {1040u, 1536u}}) {
+      const TestWeight w = weight(dtype, n_out, width), w2 = weight(dtype, 16, width);
+      const uint32_t most = 117;
+      const auto bias = noise(n_out), x = noise(most * width);
+      const auto on_x = put(x), on_bias = put(bias);
+      const auto out = space(most * n_out), out2 = space(most * 16);
+      for (const uint32_t n_shares : {0u, 1u}) {
+        std::vector<float> row;  // bits of one row, whoever is beside it
+        for (const auto& [n, at_once] : {std::pair{most, 64u}, {61u, 64u}, {29u, 32u}, {64u, 32u}, {1u, 32u}}) {
+          SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(n_out) + " outputs of " + std::to_string(width));
+          RowsArgs args{.x = nullptr, .n_rows = n, .width = width, .n_parts = 2};
+          args.parts[0] = {w.planes, out.data(), on_bias.data(), n_out};
+          args.parts[1] = {w2.planes, out2.data(), nullptr, 16};
+          stream({.x = on_x.data(), .at_once = at_once, .n_shares = n_shares}, args, dtype);
+          const auto values = out.values();
+          if (n == most) {
+            EXPECT_LE(nmse(values, product(w, x, bias)), 3e-7);
+            EXPECT_LE(nmse(out2.values(), product(w2, x, {})), 3e-7);
+            row.assign(values.begin(), values.begin() + n_out);
+          }
+          EXPECT_TRUE(std::equal(row.begin(), row.end(), values.begin()));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(StreamedRows, NormaliseSumAndActivate) {
+  constexpr uint32_t kOut = 1040, kWidth = 1024, kRows = 70;
+  for (const DType dtype : kFormats) {
+    const TestWeight gate = weight(dtype, kOut, kWidth), up = weight(dtype, kOut, kWidth);
+    auto x = noise(kRows * kWidth, 3.0f);
+    x[7] = 5000.0f;  // sums of such inputs are too large for halves
+    const auto norm = noise(kWidth), before = noise(kRows * kOut), bias = noise(kOut);
+    const auto normed = normalised(x, norm, 1e-5);
+    const auto gates = product(gate, normed, bias), ups = product(up, normed, {}), plain = product(gate, x, bias);
+    const auto on_x = put(x), on_norm = put(norm), on_normed = space(kRows * kWidth), on_bias = put(bias);
+    const auto out = space(kRows * kOut), out2 = space(kRows * kOut), activated = space(kRows * kOut);
+    for (const uint32_t n_shares : {0u, 1u}) {
+      const auto on_sum = put(before);
+      RowsArgs args{.x = nullptr, .n_rows = kRows, .width = kWidth, .n_parts = 1};
+      args.parts[0] = {gate.planes, out.data(), on_bias.data(), kOut};
+      args.parts[1] = {up.planes, out2.data(), nullptr, kOut};
+      args.sum = on_sum.data();
+      args.sum_scale = 0.5f;
+      stream({.x = on_x.data(), .n_shares = n_shares}, args, dtype);
+      std::vector<float> expected;
+      for (uint32_t i = 0; i < kRows * kOut; i++) expected.push_back(before[i] + 0.5f * plain[i]);
+      EXPECT_LE(nmse(on_sum.values(), expected), 3e-7);
+
+      args.sum = nullptr;
+      args.n_parts = 2;
+      args.activated = activated.data();
+      args.after = StreamAfter::silu;
+      stream({.x = on_x.data(), .norm_weight = on_norm.data(), .normed = on_normed.data(), .n_shares = n_shares}, args,
+             dtype);
+      const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+      for (uint32_t i = 0; i < kRows * kOut; i++) expected[i] = static_cast<float>(silu(gates[i]) * ups[i]);
+      EXPECT_LE(nmse(on_normed.values(), normed), 1e-12);
+      EXPECT_LE(nmse(out.values(), gates), 3e-7);
+      EXPECT_LE(nmse(out2.values(), ups), 3e-7);
+      EXPECT_LE(nmse(activated.values(), expected), 2e-6);
+    }
+  }
+}
+
+TEST_P(StreamedRows, OfTwoFormats) {
+  const uint32_t n = 45, width = 512, n_shares = 2;
+  for (const DType dtype : {DType::q4_k, DType::q5_k}) {
+    const TestWeight a = weight(dtype, 272, width), b = weight(DType::q6_k, 48, width);
+    const auto x = noise(n * width);
+    const auto on_x = put(x), out_a = space(n * 272), out_b = space(n * 48);
+    const auto in_a = inputs_of({.x = on_x.data()}, dtype, n, width);
+    const auto in_b = inputs_of({.x = on_x.data()}, DType::q6_k, n, width);
+    const auto partial = space(size_t{3} * n_shares * kRowsTileSums);
+    const auto counters = put(std::vector<uint32_t>(6));
+    RowsPairArgs args{};
+    args.first = {.x = in_a.data(), .n_rows = n, .width = width, .n_parts = 1};
+    args.first.parts[0] = {a.planes, out_a.data(), nullptr, 272};
+    args.first.n_tiles = 2, args.first.n_shares = n_shares, args.first.n_blocks = 4;
+    args.first.partial = partial.data(), args.first.counters = counters.data();
+    args.second = args.first;
+    args.second.x = in_b.data();
+    args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
+    args.second.first_block = 4, args.second.n_tiles = 1, args.second.n_blocks = 2;
+    args.second.partial += 4 * kRowsTileSums, args.second.counters += 4;
+    const uint32_t bytes =
+        std::max(rows_shared_bytes(strip_shape(dtype), 64), rows_shared_bytes(strip_shape(DType::q6_k), 64));
+    run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_q6_k_64", {{6}, kRowsThreads, bytes}, args);
+    EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
+    EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, StreamedRows, testing::both_waves());
+
+}  // namespace
+}  // namespace rocmforge::gpu

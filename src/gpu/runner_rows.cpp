@@ -1,0 +1,135 @@
+// Products of 17 rows and more on Hopper (kernels/stream_rows_hopper.h): one launch makes the inputs, in the order of
+// every format that takes them, and one multiplies, or one for each format where no kernel takes both.
+
+#include <algorithm>
+#include <vector>
+
+#include "gpu/kernels/stream_rows_hopper.h"
+#include "gpu/runner.h"
+
+namespace rocmforge {
+
+using gpu::FixedKernel;
+using gpu::FormatKernel;
+using gpu::RowsArgs;
+
+namespace {
+
+uint32_t rows_at_once(uint32_t n_rows) {
+  return n_rows <= 32 ? 32 : 64;
+}
+
+// Of inputs in one order.
+uint64_t input_bytes(uint32_t n_rows, uint32_t n_pieces, uint32_t n_scales) {
+  const uint32_t at_once = rows_at_once(n_rows), n_sets = (n_rows + at_once - 1) / at_once;
+  return uint64_t{n_sets} * n_pieces * gpu::rows_place_bytes(at_once, n_scales);
+}
+
+// The kernel for weights of two formats.
+std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_once) {
+  if (second != DType::q6_k) return std::nullopt;
+  if (first == DType::q4_k) {
+    return at_once == 32 ? FixedKernel::stream_rows_q4_k_q6_k_32 : FixedKernel::stream_rows_q4_k_q6_k_64;
+  }
+  if (first == DType::q5_k) {
+    return at_once == 32 ? FixedKernel::stream_rows_q5_k_q6_k_32 : FixedKernel::stream_rows_q5_k_q6_k_64;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
+  const uint32_t n_pieces = slot(step.in).width / gpu::kStreamColumns, rows = n_rows(step.in);
+  if (rows < gpu::kRowsMinRows || rows > gpu::kRowsMaxRows || n_pieces > gpu::kManyMaxPieces) return false;
+  uint64_t n_bytes = 0;
+  for (const Matmul::Part& part : step.parts) {
+    const WeightShape& shape = weights_.tensor(part.weight).shape;
+    if (!gpu::has_rows_kernels(shape.dtype) || shape.n_rows % gpu::kStreamOutputs != 0) return false;
+    if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
+    n_bytes += input_bytes(rows, n_pieces, gpu::strip_shape(shape.dtype).n_scales);
+  }
+  return n_bytes <= self_.layout_.quants_bytes;
+}
+
+Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats) const {
+  const gpu::StreamArgs& first = formats.front().args;
+  const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = rows_at_once(first.n_rows);
+  gpu::ManyInputsArgs inputs{.x = first.x,
+                             .norm_weight = first.norm_weight,
+                             .normed = first.normed,
+                             .epsilon = first.epsilon,
+                             .n_rows = first.n_rows,
+                             .width = first.width,
+                             .layout = gpu::ManyLayout::panels,
+                             .rows_at_once = at_once};
+  auto* end = reinterpret_cast<uint8_t*>(quants());
+  std::vector<RowsArgs> products;
+  uint32_t n_tiles = 0;
+  for (const StreamPart& part : formats) {
+    const gpu::ManyOrder order = gpu::many_order(part.dtype);
+    const auto known = std::span(inputs.orders).first(inputs.n_orders);
+    size_t at = std::ranges::find(known, order) - known.begin();
+    if (at == known.size()) {
+      const uint32_t n_scales = gpu::many_scales(order);
+      inputs.add(order, end, gpu::rows_place_bytes(at_once, n_scales));
+      end += input_bytes(first.n_rows, n_pieces, n_scales);
+    }
+    products.push_back(rows_args(part));
+    products.back().x = inputs.out[at];
+    n_tiles += products.back().n_tiles;
+  }
+  TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));
+
+  const auto shared_bytes = [&](const StreamPart& part) {
+    return gpu::rows_shared_bytes(gpu::strip_shape(part.dtype), at_once);
+  };
+  const auto kernel =
+      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, at_once) : std::optional<FixedKernel>();
+  if (kernel && n_tiles <= gpu::kStreamBlocks) {
+    gpu::RowsPairArgs both{products[0], products[1]};
+    const uint32_t n_shares = shares_of(n_tiles, n_pieces);
+    for (RowsArgs* args : {&both.first, &both.second}) {
+      args->n_shares = n_shares;
+      args->n_blocks = args->n_tiles * n_shares;
+    }
+    both.second.first_block = both.first.n_blocks;
+    both.second.partial += uint64_t{both.first.n_blocks} * gpu::kRowsTileSums;
+    both.second.counters += 2 * both.first.n_tiles;
+    return launch(
+        TRY(self_.kernels_.get(*kernel)),
+        {{n_tiles * n_shares}, gpu::kRowsThreads, std::max(shared_bytes(formats[0]), shared_bytes(formats[1]))}, both);
+  }
+  for (size_t i = 0; i < formats.size(); i++) {
+    RowsArgs& args = products[i];
+    args.n_shares = shares_of(args.n_tiles, n_pieces);
+    args.n_blocks = std::min(args.n_tiles * args.n_shares, gpu::kStreamBlocks);
+    const FormatKernel of_format = at_once == 32 ? FormatKernel::rows_32 : FormatKernel::rows_64;
+    TRY(launch(TRY(self_.kernels_.get(of_format, formats[i].dtype)),
+               {{args.n_blocks}, gpu::kRowsThreads, shared_bytes(formats[i])}, args));
+  }
+  return {};
+}
+
+// Sums are left where attention leaves its own, which are not needed any more or not yet.
+uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
+  const uint64_t room = self_.layout_.attention_parts_bytes / (gpu::kRowsTileSums * sizeof(float));
+  if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 1;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(room / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
+}
+
+gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {
+  const gpu::StreamArgs& from = part.args;
+  RowsArgs args{.x = nullptr, .n_rows = from.n_rows, .width = from.width, .n_parts = from.n_parts};
+  std::ranges::copy(from.parts, args.parts);
+  args.sum = from.sum;
+  args.sum_scale = from.sum_scale;
+  args.after = from.after;
+  args.activated = from.activated;
+  args.n_tiles = gpu::rows_tiles(part.n_strips * (from.activated != nullptr ? 2 : 1));
+  args.partial = reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.attention_parts);
+  args.counters = reinterpret_cast<uint32_t*>(self_.memory_.data() + self_.layout_.attention_arrivals);
+  return args;
+}
+
+}  // namespace rocmforge

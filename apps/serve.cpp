@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "engine/model_list.h"
 #include "engine/registry.h"
 #include "model_path.h"
@@ -31,7 +32,7 @@ Result<void> read_keys(std::vector<std::string>& keys, const std::string& path) 
 }
 
 ModelRegistry::Source source_of(const ListedModel& model) {
-  return {.name = model.name,
+  return {.name = to_valid_utf8(model.name),  // what clients can spell
           .path = model.path,
           .file_bytes = model.file_bytes,
           .modified_seconds = model.modified_seconds,
@@ -101,8 +102,7 @@ Result<void> serve(const ServeCommand& options) {
   const std::unique_ptr<ModelRegistry> registry = TRY(ModelRegistry::create(TRY(registry_options(options))));
   const std::unique_ptr<server::Server> server = TRY(server::Server::create(*registry, server_settings));
   server->handle_signals();
-  if (!server_settings.api.access.api_keys.size() && options.host != "127.0.0.1" && options.host != "localhost" &&
-      options.host != "::1") {
+  if (server_settings.api.access.api_keys.empty() && !server->is_loopback()) {
     say("warning: anybody who can reach this address may use it; --api-key asks for a key");
   }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`rocmforge serve` from outside: how it starts, whom it lets in, how it ends.  serve_cli_test.py BINARY [--sanitized]"""
+import atexit
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ class Server:
     def __init__(self, *flags, model=MODEL, environment=None):
         self.process = subprocess.Popen([BINARY, "serve", str(model), "--port", "0", *flags], stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, **(environment or {})})
+        atexit.register(self.process.kill)  # a test that fails leaves it behind
         self.said = ""
         self.port = None
         for line in self.process.stderr:
@@ -31,8 +33,8 @@ class Server:
                 self.port = int(ready.group(1))
                 break
 
-    def ask(self, path, body=None, headers=None):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=headers or {},
+    def ask(self, path, body=None, headers=None, host="127.0.0.1"):
+        request = urllib.request.Request(f"http://{host}:{self.port}{path}", headers=headers or {},
                                          data=None if body is None else json.dumps(body).encode())
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -100,6 +102,24 @@ class ServeTest(unittest.TestCase):
             code, said = refused(model=broken.name)
             self.assertEqual(code, 1)
             self.assertNotIn("ready", said)
+
+    def test_answers_where_it_says_it_does(self):
+        for host in ("127.0.0.2", "localhost", "0.0.0.0"):
+            server = Server("--host", host)
+            self.assertEqual("anybody who can reach" in server.said, host == "0.0.0.0", server.said)
+            where = re.search(r"http://(.*):\d+ serves", server.said).group(1)
+            self.assertEqual(server.ask("/health", host=where)[0], 200)
+            self.assertEqual(server.ask("/health", host=where, headers={"Host": "a.example"})[0], 200 if host == "0.0.0.0" else 403)
+            self.assertEqual(server.end(), 0)
+
+    def test_names_models_so_that_they_can_be_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            odd = os.path.join(os.fsencode(folder), b'x\xff"q\\ z.gguf')
+            os.symlink(MODEL, odd)
+            server = Server(model=os.fsdecode(odd))
+            name = server.ask("/v1/models")[1]["data"][0]["id"]
+            self.assertEqual(server.ask("/generate", {"prompt": "Once", "max_tokens": 1, "model": name})[0], 200)
+            self.assertEqual(server.end(), 0)
 
     def test_serves_several_models_by_name(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -67,6 +67,8 @@ Result<std::unique_ptr<Server>> Server::create(ModelRegistry& registry, const Se
       [s](const HttpError& error) { return s->api->answer_error(error); }));
   ApiOptions api = options.api;
   api.access.any_host = api.access.any_host || !state->http->is_loopback();
+  const std::string& address = state->http->address();
+  api.access.allowed_hosts.push_back(address.substr(0, address.rfind(':')));  // 127.0.0.2 is this machine, too
   api.http_stats = [s] { return s->http->stats(); };
   state->deliveries = Deliveries::make([s](std::function<void()> call) { s->http->post(std::move(call)); });
   state->api = std::make_unique<Api>(registry_source(registry, state->deliveries), std::move(api),
@@ -84,6 +86,9 @@ const std::string& Server::address() const {
 }
 uint16_t Server::port() const {
   return state_->http->port();
+}
+bool Server::is_loopback() const {
+  return state_->http->is_loopback();
 }
 void Server::run() {
   state_->http->run();

@@ -32,6 +32,7 @@ class Server {
 
   const std::string& address() const;
   uint16_t port() const;
+  bool is_loopback() const;  // reached from this machine only
 
   // SIGTERM and SIGINT begin a drain.
   void handle_signals();

@@ -216,10 +216,14 @@ TEST_F(ChatRequestTest, B24_B25_ToolsAndFormatsThatAreNotThereYetSaySo) {
   expect_refused(chat(R"("tool_choice":"required")"), "tool_choice");
   expect_refused(chat(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), "tool_choice");
   expect_refused(chat(R"("grammar":"root ::= x")"), "grammar");
-  expect_refused(chat(R"("json_schema":{})"), "json_schema");
+  for (const std::string name :
+       {"json_schema", "structured_outputs", "regex", "ebnf", "guided_json", "guided_choice"}) {
+    expect_refused(chat("\"" + name + "\":{}"), name, "unsupported_feature");
+  }
+  expect_refused(chat(R"("modalities":["text","audio"])"), "modalities", "unsupported_feature");
   for (const char* fine :
        {R"("response_format":{"type":"text"})", R"("tools":[])", R"("tools":[{}],"tool_choice":"none")",
-        R"("tool_choice":"auto")", R"("parallel_tool_calls":false)"}) {
+        R"("tool_choice":"auto")", R"("parallel_tool_calls":false)", R"("modalities":["text"])"}) {
     submitted_.clear();
     send("POST", kChat, chat(fine));
     EXPECT_EQ(submitted_.size(), 1u) << fine;

@@ -110,8 +110,14 @@ void refuse_unsupported(Fields& fields) {
     if (inner.error()) fields.refuse(*inner.error());
     if (!type || *type != "text") fields.refuse("response_format", "can only have the type \"text\" for now.", kCode);
   }
-  for (const char* name :
-       {"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar"}) {
+  const JsonArray* modalities = fields.array("modalities", 16);
+  for (const JsonValue& one : modalities ? *modalities : JsonArray{}) {
+    const auto* name = one.as<std::string>();
+    if (!name || *name != "text") fields.refuse("modalities", "can only hold \"text\".", kCode);
+  }
+  // Also under other servers' names: an answer that ignores a form it was to have looks like one that has it.
+  for (const char* name : {"grammar", "json_schema", "structured_outputs", "regex", "ebnf", "guided_json",
+                           "guided_regex", "guided_choice", "guided_grammar"}) {
     if (fields.has(name)) fields.refuse(name, "is not supported yet.", kCode);
   }
 }

@@ -28,7 +28,8 @@ struct Avx2 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr uint32_t kRows = 8;
-  static constexpr int kTokens = 4;  // of a tile
+  static constexpr int kTokens = 4;         // of a tile
+  static constexpr int kInlinedTokens = 0;  // none: too few registers
   static constexpr int kFloatTokens = 6;
   static constexpr int kMostDots = 0;  // blocks are not taken together
   static constexpr bool kCodesStayUp = false;

@@ -18,7 +18,8 @@ struct Avx512 {
   using Float = __m512;
 
   static constexpr uint32_t kRows = 16;
-  static constexpr int kTokens = 8;  // of a tile
+  static constexpr int kTokens = 8;         // of a tile
+  static constexpr int kInlinedTokens = 8;  // of the tile that the loop over units is written for
   static constexpr int kFloatTokens = 8;
   static constexpr int kMostDots = 16;  // integer sums that stay in registers
 

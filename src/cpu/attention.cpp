@@ -81,12 +81,12 @@ void Attention::attend(float* out, const float* q, const Attend& step, std::span
   }
   workers_.run(tasks.size(), [&](size_t i, size_t worker) {
     if (before) before(*tasks[i].sequence, tasks[i].kv_head);
-    run(out, q, step, sinks, cache, tasks[i], scratch_[worker]);
+    run(out, q, step, sinks, cache, tasks[i], i + 1 < tasks.size() ? &tasks[i + 1] : nullptr, scratch_[worker]);
   });
 }
 
 void Attention::run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
-                    const Task& task, Scratch& s) const {
+                    const Task& task, const Task* next_task, Scratch& s) const {
   const uint32_t group = step.n_heads / step.n_kv_heads;
   const uint32_t n_queries = task.n_rows * group;
   const auto weighted_sum = cache.shape().type == KvType::f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
@@ -108,20 +108,25 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
 
   const uint32_t first_position = task.sequence->first_position + task.first_row;
   const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
-  // The first position that query i looks at.
-  const auto begin_of = [&](uint32_t i) {
-    const uint32_t position = first_position + i / group;
+  // The first position that a row looks at, and query i.
+  const auto begin_at = [&](uint32_t position) {
     return step.window == 0 || position < step.window ? 0 : position + 1 - step.window;
   };
+  const auto begin_of = [&](uint32_t i) { return begin_at(first_position + i / group); };
+  const auto keys_of = [&](const Task& of, uint32_t page, uint32_t n_positions) {
+    return cache.keys(of.sequence->pages[page], step.layer, of.kv_head, step.head_size, n_positions);
+  };
+  const void* keys_of_next_task = nullptr;
+  if (next_task != nullptr) {
+    const uint32_t position = next_task->sequence->first_position + next_task->first_row;
+    keys_of_next_task = keys_of(*next_task, begin_at(position) / kPageTokens, kPageTokens).data;
+  }
   // A cap is applied to scaled scores, which are then not scaled again.
   const float scale = step.softcap == 0 ? step.scale : 1.0f;
 
   // Queries [first, first + n) against the first n_positions of page p of the sequence.
   const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
-    const auto keys_of = [&](uint32_t index) {
-      return cache.keys(task.sequence->pages[index], step.layer, task.kv_head, step.head_size, n_positions);
-    };
-    const FloatRows keys = keys_of(p_index);
+    const FloatRows keys = keys_of(task, p_index, n_positions);
     const FloatRows values =
         cache.values(task.sequence->pages[p_index], step.layer, task.kv_head, step.head_size, n_positions);
     weighted_sum(keys, {&s.q[first], &s.score_rows[first], n, 0}, nullptr, values.data);
@@ -142,7 +147,7 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
       s.keep[i] = kernels_.add_scores(s.softmax[i], scores, n_scores, scale);
     }
     weighted_sum(values, {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first],
-                 p_index < last_page ? keys_of(p_index + 1).data : nullptr);
+                 p_index < last_page ? keys_of(task, p_index + 1, n_positions).data : keys_of_next_task);
   };
 
   // The first query looks back furthest.

@@ -50,8 +50,9 @@ class Attention {
     uint32_t n_rows;
     uint32_t kv_head;
   };
+  // `next`, if any: the task that probably follows on this thread.
   void run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
-           const Task& task, Scratch& scratch) const;
+           const Task& task, const Task* next, Scratch& scratch) const;
 
   const Kernels& kernels_;
   Workers& workers_;

@@ -197,7 +197,8 @@ void weighted_sum(const FloatRows& rows, const Tokens<float>& tokens, const floa
       if (ahead != nullptr) ahead += rows.n_rows * 64 * Type::kBytes;
     }
     for (; i < rows.n_elements; i += 16) {
-      weighted_sum_tile<Type, n, 1, false>(rows, tokens, t, i, first_lanes(rows.n_elements - i), keep, nullptr);
+      weighted_sum_tile<Type, n, 1, false>(rows, tokens, t, i, first_lanes(rows.n_elements - i), keep, ahead);
+      if (ahead != nullptr) ahead += rows.n_rows * 16 * Type::kBytes;
     }
   };
   size_t t = 0;

@@ -55,6 +55,7 @@ bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
 Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = rows_at_once(first.n_rows);
+  const uint32_t n_sets = (first.n_rows + at_once - 1) / at_once;
   gpu::ManyInputsArgs inputs{.x = first.x,
                              .norm_weight = first.norm_weight,
                              .normed = first.normed,
@@ -94,7 +95,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
       args->n_blocks = args->n_tiles * n_shares;
     }
     both.second.first_block = both.first.n_blocks;
-    both.second.partial += uint64_t{both.first.n_blocks} * gpu::kRowsTileSums;
+    both.second.partial += uint64_t{n_sets} * both.first.n_blocks * gpu::kRowsTileSums;
     both.second.counters += 2 * both.first.n_tiles;
     return launch(
         TRY(self_.kernels_.get(*kernel)),
@@ -113,9 +114,11 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
 
 // Sums are left where attention leaves its own, which are not needed any more or not yet.
 uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
+  constexpr uint32_t kMostSets = gpu::kRowsMaxRows / 64;  // the same for fewer, so that they get the same bits
   const uint64_t room = self_.layout_.attention_parts_bytes / (gpu::kRowsTileSums * sizeof(float));
   if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 1;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(room / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(room / kMostSets / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
 }
 
 gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {

@@ -111,7 +111,7 @@ class Rows {
           if (++slot == kSlots) slot = 0, parity ^= 1;
         }
         if (args_.n_shares > 1) {
-          put_partial(total, tile);
+          put_partial(total, tile, set);
           put_from_all(tile, set);
         } else {
           put(total, tile, set);
@@ -285,37 +285,33 @@ class Rows {
   }
 
   // Sums of this block's share: row by row, the tile's outputs as its warps have them.
-  RF_DEVICE float* partial_of(uint32_t tile, uint32_t share) const {
-    return args_.partial + (uint64_t{tile} * args_.n_shares + share) * kRowsTileSums;
+  RF_DEVICE float* partial_of(uint32_t tile, uint32_t share, uint32_t set) const {
+    const uint64_t n = uint64_t{set} * args_.n_tiles + tile;
+    return args_.partial + (n * args_.n_shares + share) * kRowsTileSums;
   }
-  RF_DEVICE void put_partial(const Sums& total, uint32_t tile) const {
-    float* to = partial_of(tile, share_) + warp_ * kStreamOutputs + lane() / 4;
+  RF_DEVICE void put_partial(const Sums& total, uint32_t tile, uint32_t set) const {
+    float* to = partial_of(tile, share_, set) + warp_ * kStreamOutputs + lane() / 4;
     RF_UNROLL
     for (uint32_t i = 0; i < kSums; i++) {
       const uint32_t row = i / 4 * 8 + lane() % 4 * 2 + i % 2;
       to[row * kRowsOutputs + i / 2 % 2 * 8] = total[i];
     }
   }
+  // The blocks of a tile meet, then each adds up some rows.
   RF_DEVICE void put_from_all(uint32_t tile, uint32_t set) const {
-    uint32_t* counter = args_.counters + 2 * tile;
-    meet(counter, set);
-    put_share(tile, set);
-    if (set + 1 < n_sets_) {
-      meet(counter + 1, set);  // nobody may overwrite sums that others still read
-    } else if (thread_index() == 0 && global::add_released(counter + 1, 1) == args_.n_shares * n_sets_ - 1) {
-      counter[0] = counter[1] = 0;
-    }
-  }
-  // The blocks of a tile.
-  RF_DEVICE void meet(uint32_t* counter, uint32_t set) const {
+    uint32_t *here = args_.counters + 2 * tile, *done = here + 1;
     __threadfence();
     sync_block();
     if (thread_index() == 0) {
-      global::add_released(counter, 1);
-      while (global::acquired(counter) < args_.n_shares * (set + 1)) {
+      global::add_released(here, 1);
+      while (global::acquired(here) < args_.n_shares * (set + 1)) {
       }
     }
     sync_block();
+    put_share(tile, set);
+    if (set + 1 == n_sets_ && thread_index() == 0 && global::add_released(done, 1) == args_.n_shares - 1) {
+      *here = *done = 0;
+    }
   }
   // Every n_shares-th row, each of them by 256 threads.
   RF_DEVICE void put_share(uint32_t tile, uint32_t set) const {
@@ -329,7 +325,7 @@ class Rows {
     }
     if (at >= args_.parts[part].n_out) return;
     const uint32_t left = args_.n_rows - set * kRows, n = left < kRows ? left : kRows;
-    const float* from = partial_of(tile, 0) + within;
+    const float* from = partial_of(tile, 0, set) + within;
     for (uint32_t row = share_ + args_.n_shares * (thread_index() / kRowsOutputs); row < n;
          row += kRowsThreads / kRowsOutputs * args_.n_shares) {
       put_output(args_, args_.parts[part], set * kRows + row, at, [&](uint32_t other) {

@@ -42,7 +42,7 @@ struct RowsArgs {
   // share of one tile, and those of a tile must be able to run at the same time.
   uint32_t first_block = 0, n_blocks = 0;
   uint32_t n_tiles = 0, n_shares = 1;
-  float* partial = nullptr;      // of several shares: n_tiles x n_shares x kRowsTileSums
+  float* partial = nullptr;      // of several shares: sets of rows x n_tiles x n_shares x kRowsTileSums
   uint32_t* counters = nullptr;  // of several shares: two of each tile, zero before and after
 };
 // Of two formats: the first one's blocks come first.

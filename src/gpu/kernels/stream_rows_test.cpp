@@ -51,7 +51,7 @@ class StreamedRows : public Products {
     args.n_shares = given.n_shares == 0 ? most : std::min(most, given.n_shares);
     // Fewer blocks than tiles where a width is not shared, so that a block has several of them.
     args.n_blocks = args.n_shares > 1 ? args.n_tiles * args.n_shares : (args.n_tiles + 1) / 2;
-    const auto partial = space(size_t{args.n_tiles} * args.n_shares * kRowsTileSums);
+    const auto partial = space(size_t{2} * args.n_tiles * args.n_shares * kRowsTileSums);
     const std::vector<uint32_t> zeros(size_t{2} * args.n_tiles);
     const auto counters = put(zeros);
     args.partial = partial.data();

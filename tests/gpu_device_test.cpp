@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "engine/engine_core.h"
 #include "gpu/backend.h"
 #include "gpu/module.h"
+#include "support/engine_fixture.h"
 #include "support/golden_check.h"
 
 namespace rocmforge {
@@ -92,6 +95,84 @@ TEST_P(GpuDeviceQuants, AreTheSameInLongAndInShortPasses) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuDeviceQuants, ::testing::ValuesIn(testing::kQuantCases),
                          [](const auto& test) { return std::string(test.param.type); });
+
+// Greedy answers of the bundled model, of requests that run together.
+class GpuDeviceEngine : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kTokens = 128;
+
+  std::vector<std::vector<TokenId>> prompts() {
+    std::vector<std::vector<TokenId>> all;
+    for (const char* begin : {"Once upon a time there was", "In the old house by the sea lived", "Nobody believed",
+                              "It was late in the evening when", "The children often spoke of", "\"Come here,\" said",
+                              "Far beyond the mountains, people told stories of", "One morning the king sent for"}) {
+      for (const char* who :
+           {" a little girl", " the miller's youngest son", " an old fisherman and his wife", " a fox",
+            " the captain, a man of few words", " two brothers", " the doctor", " a poor tailor"}) {
+        all.push_back(story_.encode(std::string(begin) + who));
+        all.push_back(
+            story_.encode(std::string(begin) + who + ", and what happened then has been told in many ways. First"));
+      }
+    }
+    return all;
+  }
+  std::vector<std::vector<TokenId>> answers(const LoadedModel& model, const std::vector<std::vector<TokenId>>& prompts,
+                                            uint32_t at_once) {
+    EngineCore core(*model.plan,
+                    {.n_pages = 1024,
+                     .n_context = 256,
+                     .max_running = at_once,
+                     .max_step_tokens = 512,
+                     .max_step_outputs = at_once},
+                    KvType::f16, system_clock());
+    std::vector<testing::Collector> collectors(prompts.size());
+    for (size_t i = 0; i < prompts.size(); i++) {
+      GenerationRequest request{.prompt = prompts[i], .sampling = testing::greedy(), .ignore_end_of_text = true};
+      core.accept(std::make_unique<LiveRequest>(RequestId(i + 1), std::move(request), kTokens, collectors[i].receiver(),
+                                                story_.tokenizer(), system_clock()()));
+    }
+    while (core.has_work()) core.step();
+    std::vector<std::vector<TokenId>> out;
+    for (const auto& collector : collectors) {
+      EXPECT_EQ(collector.wait().reason, FinishReason::length);
+      out.push_back(collector.tokens());
+    }
+    return out;
+  }
+  // How far the two best logits lie apart after these tokens.
+  static float gap_after(const LoadedModel& model, const std::vector<TokenId>& tokens) {
+    Session session = model.session();
+    const auto logits = session.evaluate(tokens).value();
+    std::vector<float> sorted(logits.begin(), logits.end());
+    std::ranges::nth_element(sorted, sorted.begin() + 1, std::greater());
+    return sorted[0] - sorted[1];
+  }
+
+  testing::Reference story_;
+};
+
+TEST_F(GpuDeviceEngine, AnswersAsIfAloneButForCloseCalls) {
+  if (!has_gpu()) GTEST_SKIP() << "this machine has no GPU, or no module for it";
+  const LoadedModel model = open_on_gpu(testing::story_path());
+  const auto asked = prompts();
+  const auto alone = answers(model, asked, 1);
+  for (const uint32_t at_once : {8u, 64u}) {
+    SCOPED_TRACE(at_once);
+    const auto together = answers(model, asked, at_once);
+    size_t n_equal = 0;
+    for (size_t i = 0; i < asked.size(); i++) {
+      const auto [one, other] = std::ranges::mismatch(alone[i], together[i]);
+      if (one == alone[i].end()) {
+        n_equal++;
+        continue;
+      }
+      auto until = asked[i];
+      until.insert(until.end(), alone[i].begin(), one);
+      EXPECT_LE(gap_after(model, until), 0.1f) << "the first difference must be a close call";
+    }
+    EXPECT_GE(n_equal * 100, asked.size() * 95) << n_equal << " of " << asked.size() << " are the same";
+  }
+}
 
 }  // namespace
 }  // namespace rocmforge

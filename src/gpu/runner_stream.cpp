@@ -1,5 +1,6 @@
-// Products of few rows on Hopper, with the steps around them (kernels/stream_hopper.h). Every slot that a step would
-// write is written, so that it does not matter who reads it later.
+// Products of few rows on Hopper, with the steps around them: of one row (kernels/stream_hopper.h), and up to eight
+// with weights of floats (kernels/stream_float_hopper.h). Every slot that a step would write is written, so that it
+// does not matter who reads it later.
 
 #include <algorithm>
 #include <vector>
@@ -43,23 +44,24 @@ uint32_t most_items(uint32_t n_strips, uint32_t n_blocks) {
   return (n_strips + n_blocks - 1) / n_blocks;
 }
 
-// What a format's kernel for so many rows takes.
-uint32_t threads_of(DType dtype, uint32_t rows) {
-  if (gpu::product_kind(dtype) == gpu::ProductKind::f16_tiles) return gpu::float_stream_threads(rows);
-  return gpu::strip_shape(dtype).warps(rows) * 32;
-}
-uint32_t shared_bytes_of(DType dtype, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
-  if (gpu::product_kind(dtype) == gpu::ProductKind::f16_tiles) {
-    return gpu::float_stream_shared_bytes(n_pieces, rows, n_items);
-  }
-  return gpu::stream_shared_bytes(gpu::strip_shape(dtype), n_pieces, rows, n_items);
+bool is_of_floats(DType dtype) {
+  return gpu::product_kind(dtype) == gpu::ProductKind::f16_tiles;
 }
 
-// The kernel for weights of two formats.
-std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t rows) {
+// What a format's kernel for so many rows takes.
+uint32_t threads_of(DType dtype, uint32_t rows) {
+  return is_of_floats(dtype) ? gpu::float_stream_threads(rows) : gpu::kStreamThreads;
+}
+uint32_t shared_bytes_of(DType dtype, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
+  return is_of_floats(dtype) ? gpu::float_stream_shared_bytes(n_pieces, rows, n_items)
+                             : gpu::stream_shared_bytes(gpu::strip_shape(dtype), n_pieces);
+}
+
+// The kernel for one row and weights of two formats.
+std::optional<FixedKernel> pair_kernel(DType first, DType second) {
   if (second != DType::q6_k) return std::nullopt;
-  if (first == DType::q4_k) return rows == 1 ? FixedKernel::stream_q4_k_q6_k_1 : FixedKernel::stream_q4_k_q6_k_8;
-  if (first == DType::q5_k) return rows == 1 ? FixedKernel::stream_q5_k_q6_k_1 : FixedKernel::stream_q5_k_q6_k_8;
+  if (first == DType::q4_k) return FixedKernel::stream_q4_k_q6_k_1;
+  if (first == DType::q5_k) return FixedKernel::stream_q5_k_q6_k_1;
   return std::nullopt;
 }
 
@@ -78,6 +80,7 @@ bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   return std::ranges::all_of(step.parts, [&](const Matmul::Part& part) {
     const WeightShape& shape = weights_.tensor(part.weight).shape;
     if (!gpu::is_for_hopper(shape.dtype) || shape.n_rows % gpu::kStreamOutputs != 0) return false;
+    if (rows > 1 && !is_of_floats(shape.dtype)) return false;
     if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
     return shared_bytes_of(shape.dtype, width / gpu::kStreamColumns, rows_of_kernel(rows), n_items) <=
            gpu::kStreamMaxShared;
@@ -136,9 +139,6 @@ Result<GpuBackend::Runner::StreamPart> GpuBackend::Runner::stream_part(const Nor
   }
   args.n_rows = n_rows(product.in);
   args.width = width;
-  const uint32_t n_pieces = width / gpu::kStreamColumns, rows = rows_of_kernel(args.n_rows);
-  args.phase = gpu::stream_phase(n_pieces, rows);
-  args.batch = gpu::stream_batch(gpu::strip_shape(out.dtype), n_pieces, rows);
   for (const Matmul::Part& part : parts) {
     const Weight w = weight(part.weight);
     CHECK(w.shape.row_elements == width && w.shape.n_rows == slot(part.out).width);
@@ -166,7 +166,7 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
     return shared_bytes_of(part.dtype, part.args.width / gpu::kStreamColumns, rows, n_items);
   };
   const auto kernel =
-      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, rows) : std::optional<FixedKernel>();
+      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype) : std::optional<FixedKernel>();
   if (kernel && formats[0].n_strips + formats[1].n_strips >= gpu::kStreamBlocks) {
     uint64_t least = UINT64_MAX;
     for (uint32_t n = 1; n < gpu::kStreamBlocks; n++) {

@@ -21,19 +21,36 @@ RF_DEVICE float activated(StreamAfter after, float gate, float up) {
   return gate;
 }
 
-// Output `at` of a part and a row. sum_of(0) is its sum, sum_of(1) that of its partner where there is an activation.
+// An output: where it goes, and what goes into it besides its sum, which is asked for ahead of its use.
+struct StreamedOutput {
+  uint64_t place;
+  float before, bias, partners_bias;
+
+  StreamedOutput() = default;
+  // Output `at` of a part and a row.
+  template <class Args>
+  RF_DEVICE StreamedOutput(const Args& args, const MatvecPart& part, uint32_t row, uint32_t at)
+      : place(static_cast<uint64_t>(row) * part.n_out + at),
+        before(args.sum != nullptr ? args.sum[place] : 0.0f),
+        bias(part.bias != nullptr ? part.bias[at] : 0.0f),
+        partners_bias(args.after != StreamAfter::store && args.parts[1].bias != nullptr ? args.parts[1].bias[at]
+                                                                                        : 0.0f) {}
+  // sum_of(0) is its sum, sum_of(1) that of its partner where there is an activation.
+  template <class Args, class SumOf>
+  RF_DEVICE void put(const Args& args, const MatvecPart& part, const SumOf& sum_of) const {
+    const float value = sum_of(0) + bias;
+    part.out[place] = value;
+    if (args.sum != nullptr) args.sum[place] = before + args.sum_scale * value;
+    if (args.after == StreamAfter::store) return;
+    const float up = sum_of(1) + partners_bias;
+    args.parts[1].out[place] = up;
+    args.activated[place] = activated(args.after, value, up);
+  }
+};
+
 template <class Args, class SumOf>
 RF_DEVICE void put_output(const Args& args, const MatvecPart& part, uint32_t row, uint32_t at, const SumOf& sum_of) {
-  const uint64_t place = static_cast<uint64_t>(row) * part.n_out + at;
-  const float before = args.sum != nullptr ? args.sum[place] : 0.0f;  // asked for ahead of its use
-  const float value = sum_of(0) + (part.bias != nullptr ? part.bias[at] : 0.0f);
-  part.out[place] = value;
-  if (args.sum != nullptr) args.sum[place] = before + args.sum_scale * value;
-  if (args.after == StreamAfter::store) return;
-  const MatvecPart& other = args.parts[1];
-  const float up = sum_of(1) + (other.bias != nullptr ? other.bias[at] : 0.0f);
-  other.out[place] = up;
-  args.activated[place] = activated(args.after, value, up);
+  StreamedOutput(args, part, row, at).put(args, part, sum_of);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

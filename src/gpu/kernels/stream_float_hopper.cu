@@ -67,7 +67,12 @@ class FloatStream {
 
  public:
   RF_DEVICE FloatStream(const StreamArgs& a, uint8_t* shared)
-      : args_(a), n_pieces_(a.width / kStreamColumns), slot_(wave() / kWays), way_(wave() % kWays), inputs_(a, shared) {
+      : args_(a),
+        n_pieces_(a.width / kStreamColumns),
+        slot_(wave() / kWays),
+        way_(wave() % kWays),
+        phase_(kRows == 1 || n_pieces_ <= 16 ? n_pieces_ : 16),
+        inputs_(a, phase_, shared) {
     uint32_t n_strips = 0;
     for (uint32_t p = 0; p < a.n_parts; p++) n_strips += strips_of(p);
     if (activates()) n_strips = strips_of(0);
@@ -78,17 +83,22 @@ class FloatStream {
     Cursor ahead{way_, slot_, 0};
     if (slot_ >= n_items_) ahead.piece = n_pieces_;
     Quarter raw[4];
-    if constexpr (kRows == 1) inputs_.ask_for_norm();
+    HeldInputs<kWarps> held;
+    if constexpr (kRows == 1) held.ask_for_norm(args_);
     RF_UNROLL
     for (uint32_t q = 0; q < kEarly; q++) fetch(raw[q], ahead, q);
     wait_for_inputs();
-    if constexpr (kRows == 1) inputs_.ask();
-    inputs_.prepare();
+    if constexpr (kRows == 1) {
+      held.ask(args_);
+      inputs_.prepare(held);
+    } else {
+      inputs_.prepare();
+    }
     sync_block();
     RF_UNROLL
     for (uint32_t q = kEarly; q < 4; q++) fetch(raw[q], ahead, q);
-    for (uint32_t begin = 0; begin < n_pieces_; begin += args_.phase) {
-      const uint32_t end = begin + args_.phase < n_pieces_ ? begin + args_.phase : n_pieces_;
+    for (uint32_t begin = 0; begin < n_pieces_; begin += phase_) {
+      const uint32_t end = begin + phase_ < n_pieces_ ? begin + phase_ : n_pieces_;
       if (begin > 0) {
         sync_block();  // the phase before has been used
         for (uint32_t piece = begin + wave(); piece < end; piece += kWarps) inputs_.convert(piece, begin);
@@ -145,13 +155,13 @@ class FloatStream {
   }
 
   RF_DEVICE void advance(Cursor& c) const {
-    const uint32_t end = c.begin + args_.phase < n_pieces_ ? c.begin + args_.phase : n_pieces_;
+    const uint32_t end = c.begin + phase_ < n_pieces_ ? c.begin + phase_ : n_pieces_;
     c.piece += kWays;
     if (c.piece < end) return;
     c.item += kSlots;
     if (c.item >= n_items_) {
       c.item = slot_;
-      c.begin += args_.phase;
+      c.begin += phase_;
     }
     c.piece = c.begin + way_;
   }
@@ -250,6 +260,7 @@ class FloatStream {
   const StreamArgs& args_;
   uint32_t n_pieces_;
   uint32_t slot_, way_;  // this warp's: which of the strips at a time, and which of its pieces
+  uint32_t phase_;       // pieces whose inputs are held at a time
   uint32_t n_items_;     // strips of this block
   StreamInputs<Halves, kRows, kWarps> inputs_;
 };

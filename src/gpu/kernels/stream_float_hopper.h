@@ -23,9 +23,13 @@ constexpr uint32_t float_stream_batch(uint32_t rows) {
   return rows == 1 ? 8 : 2;
 }
 
+// Pieces of a width that are held as halves at a time, when eight rows are too many for all of them.
+inline constexpr uint32_t kFloatStreamPhase = 16;
+
 // n_items: strips of the block that has most.
 constexpr uint32_t float_stream_shared_bytes(uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
-  const uint32_t phase = stream_phase(n_pieces, rows), n_warps = float_stream_threads(rows) / 32;
+  const uint32_t phase = rows == 1 || n_pieces <= kFloatStreamPhase ? n_pieces : kFloatStreamPhase;
+  const uint32_t n_warps = float_stream_threads(rows) / 32;
   const uint32_t inputs = phase * rows * (kStreamRowBytes + 4);
   const uint32_t squares = n_pieces * rows * 4;
   const uint32_t reduced = float_stream_batch(rows) * n_warps * rows * kStreamSumStride * 4;

@@ -1,10 +1,9 @@
 #pragma once
-// Products of quantized weights with up to eight rows of activations on NVIDIA's Hopper, with the norm before and the
-// sum or activation after them: the weights' bytes are asked for before the kernel waits for its inputs, so that memory
-// is busy from one product to the next. Twin of kernels/matvec.cu; the same products up to rounding.
+// Products of quantized weights with one row of activations on NVIDIA's Hopper, with the norm before and the sum or
+// activation after them: the weights' bytes are asked for before the kernel waits for its inputs, so that memory is
+// busy from one product to the next. Twin of kernels/matvec.cu; the same products up to rounding.
 //
-// Rows do not know each other, and the order of sums depends on the width alone: a row's bits are the same alone and
-// among others.
+// The order of sums depends on the width alone, and is that of more rows (kernels/stream_many_hopper.h).
 
 #include <cstdint>
 
@@ -15,7 +14,7 @@ namespace rocmforge::gpu {
 
 enum class StreamAfter : uint32_t { store, silu, gelu, clamped_swish };
 
-// Kernels: stream_FORMAT_1 and stream_FORMAT_8, for one and up to eight rows.
+// Kernels: stream_FORMAT_1. Those for more rows (kernels/stream_many_hopper.h) and for floats take the same.
 struct StreamArgs {
   const float* x;  // n_rows x width
   // Not null: x is normalised first (root mean square), and the first block leaves the result in `normed`,
@@ -25,8 +24,6 @@ struct StreamArgs {
   float epsilon = 0;
   uint32_t n_rows = 0;
   uint32_t width = 0;  // a multiple of 256
-  uint32_t phase = 0;  // pieces of the inputs that are held at a time: stream_phase()
-  uint32_t batch = 0;  // strips whose sums are finished together: stream_batch()
   uint32_t n_parts = 0;
   MatvecPart parts[3] = {};
   // Not null: of the one part, sum[r] += sum_scale * out[r].
@@ -52,19 +49,19 @@ struct StreamPairArgs {
   StreamArgs first, second;
 };
 
-inline constexpr uint32_t kStreamOutputs = 16;    // of a strip
-inline constexpr uint32_t kStreamColumns = 256;   // of a piece: what a warp takes at a time
-inline constexpr uint32_t kStreamThreads = 512;   // at most
+inline constexpr uint32_t kStreamOutputs = 16;   // of a strip
+inline constexpr uint32_t kStreamColumns = 256;  // of a piece: what a warp takes at a time
+inline constexpr uint32_t kStreamWarps = 16;
+inline constexpr uint32_t kStreamThreads = 32 * kStreamWarps;
 inline constexpr uint32_t kStreamStages = 2;      // pieces of a warp on their way or being used
 inline constexpr uint32_t kStreamRowBytes = 576;  // of a piece's 256 inputs as halves, padded against bank conflicts
 inline constexpr uint32_t kStreamSumStride = 20;  // from one row's sixteen sums to the next one's
 inline constexpr uint32_t kStreamMaxShared = 227 << 10;
 
-// How a format's pieces lie in shared memory (packed/strips.h), and what a block of the kernel for `rows` rows has.
+// How a format's pieces lie in shared memory (packed/strips.h).
 struct StripShape {
   uint32_t stage_bytes;
   uint32_t n_scales;  // for 32 columns
-  constexpr uint32_t warps(uint32_t rows) const { return rows > 1 && stage_bytes > 4096 ? 8 : 16; }
 };
 
 // Of the formats that have such kernels.
@@ -100,36 +97,18 @@ constexpr StripShape strip_shape(DType dtype) {
 // One for each multiprocessor of an H100 or H200.
 inline constexpr uint32_t kStreamBlocks = 132;
 
-// Pieces of a width that are held as halves at a time: all, or, when eight rows are too many for that, sixteen.
-constexpr uint32_t stream_phase(uint32_t n_pieces, uint32_t rows) {
-  return rows == 1 || n_pieces <= 16 ? n_pieces : 16;
+// Strips, or twice as many where two are taken at a time, whose sums are finished together, since all warps have to
+// meet for that. The widest rows leave room for half as many where pieces are large.
+constexpr uint32_t stream_batch(const StripShape& strip) {
+  return strip.stage_bytes <= 4096 ? 16 : 8;
 }
-
-// The ring, the inputs and what normalises them.
-constexpr uint32_t stream_ring_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
-  const uint32_t ring = strip.warps(rows) * kStreamStages * strip.stage_bytes;
-  const uint32_t inputs = stream_phase(n_pieces, rows) * rows * (kStreamRowBytes + 32 * strip.n_scales + 4);
-  return ring + inputs + n_pieces * rows * 4;
+constexpr uint32_t stream_sum_bytes(const StripShape& strip) {
+  return stream_batch(strip) * kStreamWarps * kStreamSumStride * 4;
 }
-// Of one strip for each set of warps that takes one.
-constexpr uint32_t stream_sum_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
-  const uint32_t n_warps = strip.warps(rows), ways = n_pieces <= 8 ? 8 : 16;
-  return (n_warps > ways ? n_warps : ways) * rows * kStreamSumStride * 4;
-}
-
-// All warps meet when a batch is done: for one row it is large, where there is room.
-constexpr uint32_t stream_batch(const StripShape& strip, uint32_t n_pieces, uint32_t rows) {
-  if (rows > 1) return 2;
-  const uint32_t left = kStreamMaxShared - stream_ring_bytes(strip, n_pieces, rows);
-  return left >= 8 * stream_sum_bytes(strip, n_pieces, rows) ? 8 : 4;
-}
-
-// n_items: strips of the block that has most.
-constexpr uint32_t stream_shared_bytes(const StripShape& strip, uint32_t n_pieces, uint32_t rows, uint32_t n_items) {
-  const uint32_t ways = n_pieces <= 8 ? 8 : 16;
-  const uint32_t carried = stream_phase(n_pieces, rows) < n_pieces ? n_items * ways * 32 * 16 : 0;
-  return stream_ring_bytes(strip, n_pieces, rows) + carried +
-         stream_batch(strip, n_pieces, rows) * stream_sum_bytes(strip, n_pieces, rows);
+// The ring, the sums of a batch, the inputs and what normalises them.
+constexpr uint32_t stream_shared_bytes(const StripShape& strip, uint32_t n_pieces) {
+  const uint32_t ring = kStreamWarps * kStreamStages * strip.stage_bytes;
+  return ring + stream_sum_bytes(strip) + n_pieces * (kStreamRowBytes + 32 * strip.n_scales + 4 + 4);
 }
 
 }  // namespace rocmforge::gpu

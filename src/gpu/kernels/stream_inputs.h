@@ -19,19 +19,58 @@ RF_DEVICE float sum_of_pair(uint32_t bits) {
   return both.x + both.y;
 }
 
+RF_DEVICE void load_eight(float (&v)[8], const float* from) {
+  const auto* at = reinterpret_cast<const float4*>(from + 8 * lane());
+  const float4 a = at[0], b = at[1];
+  v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
+// What a warp prepares of one row, asked for ahead of its use: every kWarps-th piece, the weights of their norm even
+// before the inputs are there.
+template <uint32_t kWarps>
+class HeldInputs {
+ public:
+  // Pieces without a norm, and with one, which takes as much room again.
+  static constexpr uint32_t kPlain = 4, kNormed = 2;
+
+  RF_DEVICE float (&x(uint32_t i))[8] { return v_[i]; }
+  RF_DEVICE float (&norm(uint32_t i))[8] { return v_[kNormed + i]; }
+
+  RF_DEVICE void ask_for_norm(const StreamArgs& args) {
+    if (args.norm_weight == nullptr) return;
+    RF_UNROLL
+    for (uint32_t i = 0; i < kNormed; i++) load(norm(i), args.norm_weight, i, args.width);
+  }
+  RF_DEVICE void ask(const StreamArgs& args) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < kPlain; i++) {
+      if (i >= kNormed && args.norm_weight != nullptr) break;
+      load(x(i), args.x, i, args.width);
+    }
+  }
+
+ private:
+  RF_DEVICE static void load(float (&v)[8], const float* from, uint32_t i, uint32_t width) {
+    const uint32_t column = (wave() + i * kWarps) * kStreamColumns;
+    if (column < width) load_eight(v, from + column);
+  }
+  float v_[kPlain][8];
+};
+
 template <class S, uint32_t kRows, uint32_t kWarps>
 class StreamInputs {
  public:
   static constexpr uint32_t kSumBytes = 32 * S::kScales;  // of a row and piece
 
-  // `memory` is shared; what it takes of it ends at end().
-  RF_DEVICE StreamInputs(const StreamArgs& a, uint8_t* memory)
+  // For `phase` pieces at a time. `memory` is shared; what it takes of it ends at end().
+  RF_DEVICE StreamInputs(const StreamArgs& a, uint32_t phase, uint8_t* memory)
       : args_(a),
         n_pieces_(a.width / kStreamColumns),
         inputs_(memory),
-        sums_(inputs_ + a.phase * kRows * kStreamRowBytes),
-        factors_(reinterpret_cast<float*>(sums_ + a.phase * kRows * kSumBytes)),
-        squares_(factors_ + a.phase * kRows) {}
+        phase_(phase),
+        sums_(inputs_ + phase * kRows * kStreamRowBytes),
+        factors_(reinterpret_cast<float*>(sums_ + phase * kRows * kSumBytes)),
+        squares_(factors_ + phase * kRows) {}
   RF_DEVICE float* end() const { return squares_ + n_pieces_ * kRows; }
 
   // Of a row, at a place in the phase.
@@ -43,70 +82,56 @@ class StreamInputs {
   }
   RF_DEVICE const float* factors(uint32_t place) const { return factors_ + place * kRows; }
 
-  // One row: what a warp prepares is asked for ahead of its use, weights of the norm even before the inputs are there.
-  RF_DEVICE void ask_for_norm() {
-    if (args_.norm_weight == nullptr) return;
-    RF_UNROLL
-    for (uint32_t i = 0; i < kHeld; i++) {
-      if (held(i) < n_pieces_) load(held_norm_[i], args_.norm_weight + held(i) * kStreamColumns);
+  // The first phase's inputs. Warps prepare every kWarps-th piece each, and may not be done yet: others than a warp's
+  // own are there after a sync_block().
+  RF_DEVICE void prepare(HeldInputs<kWarps>& held) {
+    static_assert(kRows == 1);
+    using Held = HeldInputs<kWarps>;
+    if (args_.norm_weight == nullptr) {
+      prepare<Held::kPlain>(held);
+      return;
     }
-  }
-  RF_DEVICE void ask() {
     RF_UNROLL
-    for (uint32_t i = 0; i < kHeld; i++) {
-      if (held(i) < n_pieces_) load(held_[i], held(i));
+    for (uint32_t i = 0; i < Held::kNormed; i++) {
+      if (mine(i) < n_pieces_) add_squares(0, held.x(i), mine(i));
     }
+    add_squares_from(mine(Held::kNormed));
+    sync_block();
+    prepare<Held::kNormed>(held);
   }
-
-  // The first phase's inputs; those of one row have been asked for. Warps prepare every kWarps-th piece each, and may
-  // not be done yet: others than a warp's own are there after a sync_block().
+  // A warp's first piece is read once, even if it has to be normalised.
   RF_DEVICE void prepare() {
-    if constexpr (kRows == 1) {
-      prepare_held();
-    } else {
-      prepare_now();
+    float v[kRows][8], norm[8];
+    if (args_.norm_weight != nullptr) add_squares_from(mine(1));
+    if (mine(0) < n_pieces_) load(v, mine(0));
+    if (args_.norm_weight != nullptr) {
+      if (mine(0) < n_pieces_) add_squares(v, mine(0));
+      sync_block();
+      if (mine(0) < n_pieces_) load_eight(norm, args_.norm_weight + mine(0) * kStreamColumns);
     }
+    if (mine(0) < n_pieces_) convert(v, norm, mine(0), 0);
+    for (uint32_t piece = mine(1); piece < phase_; piece += kWarps) convert(piece, 0);
   }
 
   // A piece of the inputs as halves, with the sums of its groups; `begin` is its phase's first.
   RF_DEVICE void convert(uint32_t piece, uint32_t begin) {
     float v[kRows][8], norm[8];
     load(v, piece);
-    if (args_.norm_weight != nullptr) load(norm, args_.norm_weight + piece * kStreamColumns);
+    if (args_.norm_weight != nullptr) load_eight(norm, args_.norm_weight + piece * kStreamColumns);
     convert(v, norm, piece, begin);
   }
 
  private:
-  static constexpr uint32_t kHeld = kRows == 1 ? 4 : 0;
-  RF_DEVICE static uint32_t held(uint32_t i) { return wave() + i * kWarps; }  // a piece
+  RF_DEVICE static uint32_t mine(uint32_t i) { return wave() + i * kWarps; }  // a piece
 
-  RF_DEVICE void prepare_held() {
-    if (args_.norm_weight != nullptr) {
-      RF_UNROLL
-      for (uint32_t i = 0; i < kHeld; i++) {
-        if (held(i) < n_pieces_) add_squares(held_[i], held(i));
-      }
-      add_squares_from(held(kHeld));
-      sync_block();
-    }
+  template <uint32_t kHeld>
+  RF_DEVICE void prepare(HeldInputs<kWarps>& held) {
     RF_UNROLL
     for (uint32_t i = 0; i < kHeld; i++) {
-      if (held(i) < n_pieces_) convert(held_[i], held_norm_[i], held(i), 0);
+      if (mine(i) >= n_pieces_) break;
+      convert_row(held.x(i), held.norm(i % HeldInputs<kWarps>::kNormed), 0, mine(i), 0);
     }
-    for (uint32_t piece = held(kHeld); piece < n_pieces_; piece += kWarps) convert(piece, 0);
-  }
-  // A warp's first piece is read once, even if it has to be normalised.
-  RF_DEVICE void prepare_now() {
-    float v[kRows][8], norm[8];
-    if (args_.norm_weight != nullptr) add_squares_from(held(1));
-    if (held(0) < n_pieces_) load(v, held(0));
-    if (args_.norm_weight != nullptr) {
-      if (held(0) < n_pieces_) add_squares(v, held(0));
-      sync_block();
-      if (held(0) < n_pieces_) load(norm, args_.norm_weight + held(0) * kStreamColumns);
-    }
-    if (held(0) < n_pieces_) convert(v, norm, held(0), 0);
-    for (uint32_t piece = held(1); piece < args_.phase; piece += kWarps) convert(piece, 0);
+    for (uint32_t piece = mine(kHeld); piece < n_pieces_; piece += kWarps) convert(piece, 0);
   }
   RF_DEVICE void add_squares_from(uint32_t first) const {
     for (uint32_t piece = first; piece < n_pieces_; piece += kWarps) {
@@ -116,50 +141,48 @@ class StreamInputs {
     }
   }
 
-  RF_DEVICE static void load(float (&v)[8], const float* from) {
-    const auto* at = reinterpret_cast<const float4*>(from + 8 * lane());
-    const float4 a = at[0], b = at[1];
-    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
-  }
   // Eight columns of every row, lane by lane. Rows past the end repeat the last one.
   RF_DEVICE void load(float (&v)[kRows][8], uint32_t piece) const {
     RF_UNROLL
     for (uint32_t r = 0; r < kRows; r++) {
       const uint32_t row = r < args_.n_rows ? r : args_.n_rows - 1;
-      load(v[r], args_.x + static_cast<uint64_t>(row) * args_.width + piece * kStreamColumns);
+      load_eight(v[r], args_.x + static_cast<uint64_t>(row) * args_.width + piece * kStreamColumns);
     }
   }
 
   RF_DEVICE void add_squares(const float (&v)[kRows][8], uint32_t piece) const {
     RF_UNROLL
-    for (uint32_t r = 0; r < kRows; r++) {
-      float sum = 0;
-      RF_UNROLL
-      for (uint32_t e = 0; e < 8; e++) sum = fmaf(v[r][e], v[r][e], sum);
-      sum = wave_sum(sum);
-      if (lane() == 0) squares_[r * n_pieces_ + piece] = sum;
-    }
+    for (uint32_t r = 0; r < kRows; r++) add_squares(r, v[r], piece);
+  }
+  RF_DEVICE void add_squares(uint32_t row, const float (&v)[8], uint32_t piece) const {
+    float sum = 0;
+    RF_UNROLL
+    for (uint32_t e = 0; e < 8; e++) sum = fmaf(v[e], v[e], sum);
+    sum = wave_sum(sum);
+    if (lane() == 0) squares_[row * n_pieces_ + piece] = sum;
   }
 
   RF_DEVICE void convert(float (&v)[kRows][8], const float (&norm)[8], uint32_t piece, uint32_t begin) {
     RF_UNROLL
     for (uint32_t r = 0; r < kRows; r++) {
-      if (r >= args_.n_rows) break;
-      if (args_.norm_weight != nullptr) {
-        float squares = 0;
-        for (uint32_t p = lane(); p < n_pieces_; p += 32) squares += squares_[r * n_pieces_ + p];
-        const float scale = 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
-        RF_UNROLL
-        for (uint32_t e = 0; e < 8; e++) v[r][e] = v[r][e] * scale * norm[e];
-        if (block_x() == args_.first_block && args_.normed != nullptr) {
-          auto* to = reinterpret_cast<float4*>(args_.normed + static_cast<uint64_t>(r) * args_.width +
-                                               piece * kStreamColumns + 8 * lane());
-          to[0] = {v[r][0], v[r][1], v[r][2], v[r][3]};
-          to[1] = {v[r][4], v[r][5], v[r][6], v[r][7]};
-        }
-      }
-      put_halves(v[r], r, piece - begin);
+      if (r < args_.n_rows) convert_row(v[r], norm, r, piece, begin);
     }
+  }
+  RF_DEVICE void convert_row(float (&v)[8], const float (&norm)[8], uint32_t row, uint32_t piece, uint32_t begin) {
+    if (args_.norm_weight != nullptr) {
+      float squares = 0;
+      for (uint32_t p = lane(); p < n_pieces_; p += 32) squares += squares_[row * n_pieces_ + p];
+      const float scale = 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
+      RF_UNROLL
+      for (uint32_t e = 0; e < 8; e++) v[e] = v[e] * scale * norm[e];
+      if (block_x() == args_.first_block && args_.normed != nullptr) {
+        auto* to = reinterpret_cast<float4*>(args_.normed + static_cast<uint64_t>(row) * args_.width +
+                                             piece * kStreamColumns + 8 * lane());
+        to[0] = {v[0], v[1], v[2], v[3]};
+        to[1] = {v[4], v[5], v[6], v[7]};
+      }
+    }
+    put_halves(v, row, piece - begin);
   }
 
   RF_DEVICE void put_halves(float (&v)[8], uint32_t row, uint32_t place) {
@@ -204,9 +227,10 @@ class StreamInputs {
 
   const StreamArgs& args_;
   uint32_t n_pieces_;
-  uint8_t *inputs_, *sums_;
+  uint8_t* inputs_;
+  uint32_t phase_;
+  uint8_t* sums_;
   float *factors_, *squares_;
-  float held_[kHeld + 1][kRows][8], held_norm_[kHeld + 1][8];
 };
 
 }  // namespace rocmforge::gpu::RF_KERNELS

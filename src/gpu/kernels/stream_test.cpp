@@ -4,6 +4,7 @@
 
 #include "gpu/kernel_set.h"
 #include "gpu/kernels/stream_float_hopper.h"
+#include "gpu/kernels/stream_many_hopper.h"
 #include "support/kernel_weights.h"
 
 namespace rocmforge::gpu {
@@ -13,12 +14,9 @@ using testing::nmse;
 
 class Streamed : public Products {
  protected:
-  // args without what follows from them; n_strips: of all parts, or of the gates.
+  // Of one row, or of floats. args without what follows from them; n_strips: of all parts, or of the gates.
   void stream(StreamArgs args, DType dtype, uint32_t n_strips) {
     const uint32_t rows = args.n_rows == 1 ? 1 : 8, n_pieces = args.width / kStreamColumns;
-    const StripShape strip = strip_shape(dtype);
-    args.phase = stream_phase(n_pieces, rows);
-    args.batch = stream_batch(strip, n_pieces, rows);
     const uint32_t n_items = 2 * ((n_strips + kStreamBlocks - 1) / kStreamBlocks);
     divide_stream(args, n_strips, 0, std::min(n_strips, kStreamBlocks));
     const std::string kernel = "stream_" + suffix(dtype) + "_" + std::to_string(rows);
@@ -27,8 +25,29 @@ class Streamed : public Products {
           {{args.n_blocks}, float_stream_threads(rows), float_stream_shared_bytes(n_pieces, rows, n_items)}, args);
       return;
     }
-    run("stream_hopper", kernel,
-        {{args.n_blocks}, 32 * strip.warps(rows), stream_shared_bytes(strip, n_pieces, rows, n_items)}, args);
+    run("stream_hopper", kernel, {{args.n_blocks}, kStreamThreads, stream_shared_bytes(strip_shape(dtype), n_pieces)},
+        args);
+  }
+
+  // Eight rows: the kernels that these have to agree with.
+  void stream_eight(StreamArgs args, DType dtype, uint32_t n_strips) {
+    if (product_kind(dtype) == ProductKind::f16_tiles) {
+      stream(args, dtype, n_strips);
+      return;
+    }
+    const StripShape strip = strip_shape(dtype);
+    const uint32_t n_pieces = args.width / kStreamColumns;
+    const ManyKind kind = n_pieces <= 16 ? ManyKind::rows_8 : ManyKind::wide_8;
+    const ManyShape shape = many_shape(kind, strip.stage_bytes);
+    const OnDevice<uint8_t> made(*device_, size_t{shape.rows()} * n_pieces * many_row_bytes(strip.n_scales));
+    ManyInputsArgs inputs{.x = args.x, .n_rows = args.n_rows, .width = args.width, .rows_at_once = shape.rows()};
+    inputs.add(many_order(dtype), made.data(), shape.rows() * many_row_bytes(strip.n_scales));
+    run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
+    args.x = reinterpret_cast<const float*>(made.data());
+    args.n_blocks = many_clusters(shape);
+    run("stream_many_hopper", "stream_many_" + suffix(dtype) + (kind == ManyKind::rows_8 ? "_rows_8" : "_wide_8"),
+        {{args.n_blocks, 1, shape.cluster, shape.cluster}, shape.threads(), many_shared_bytes(shape, strip, n_pieces)},
+        args);
   }
 };
 
@@ -36,7 +55,7 @@ TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   each_format([&](DType dtype) {
     if (!is_for_hopper(dtype)) return;
-    // Widths that two strips share the warps for, that warps share unevenly, and that eight rows take in phases.
+    // Widths that two strips share the warps for, that warps share unevenly, and that floats take in phases.
     for (const auto& [n_out, width] : {std::pair{32u, 256u}, {48u, 1280u}, {16u, 4608u}, {2240u, 1280u}}) {
       SCOPED_TRACE(std::to_string(n_out) + " outputs of " + std::to_string(width));
       const TestWeight w = weight(dtype, n_out, width), w2 = weight(dtype, 16, width);
@@ -47,7 +66,7 @@ TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
       StreamArgs args{.x = on_x.data(), .n_rows = 8, .width = width, .n_parts = 2};
       args.parts[0] = {w.planes, out.data(), on_bias.data(), n_out};
       args.parts[1] = {w2.planes, out2.data(), nullptr, 16};
-      stream(args, dtype, n_out / 16 + 1);
+      stream_eight(args, dtype, n_out / 16 + 1);
       const auto together = out.values();
       EXPECT_LE(nmse(together, expected), 3e-7);
       EXPECT_LE(nmse(out2.values(), expected2), 3e-7);
@@ -69,8 +88,8 @@ TEST_P(Streamed, NormaliseSumAndActivate) {
     DType dtype;
     uint32_t n, width;
   };
-  const Case cases[] = {{DType::q4_k, 1, 512},  {DType::q4_k, 3, 4096}, {DType::q4_k, 1, 6144},
-                        {DType::q4_k, 8, 6144}, {DType::bf16, 1, 6144}, {DType::f16, 8, 6144}};
+  const Case cases[] = {{DType::q4_k, 1, 512},  {DType::q6_k, 1, 4096}, {DType::q4_k, 1, 14336},
+                        {DType::bf16, 3, 4096}, {DType::bf16, 1, 6144}, {DType::f16, 8, 6144}};
   for (const auto& [dtype, n, width] : cases) {
     SCOPED_TRACE(suffix(dtype) + ", " + std::to_string(n) + " rows of " + std::to_string(width));
     const TestWeight gate = weight(dtype, kOut, width), up = weight(dtype, kOut, width);
@@ -109,28 +128,23 @@ TEST_P(Streamed, NormaliseSumAndActivate) {
 
 TEST_P(Streamed, OfTwoFormats) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
-  for (const uint32_t n : {1u, 8u}) {
-    const TestWeight a = weight(DType::q4_k, 80, 512), b = weight(DType::q6_k, 48, 512);
-    const auto x = noise(n * 512);
-    const auto on_x = put(x), out_a = space(n * 80), out_b = space(n * 48);
-    StreamPairArgs args{};
-    args.first = {.x = on_x.data(), .n_rows = n, .width = 512, .phase = 2, .n_parts = 1};
-    args.second = args.first;
-    args.first.batch = stream_batch(strip_shape(DType::q4_k), 2, n);
-    args.second.batch = stream_batch(strip_shape(DType::q6_k), 2, n);
-    divide_stream(args.first, 5, 0, 2);
-    divide_stream(args.second, 3, 2, 1);
-    args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};
-    args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
-    run("stream_hopper", "stream_q4_k_q6_k_" + std::to_string(n),
-        {{3},
-         kStreamThreads,
-         std::max(stream_shared_bytes(strip_shape(DType::q4_k), 2, n, 3),
-                  stream_shared_bytes(strip_shape(DType::q6_k), 2, n, 3))},
-        args);
-    EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
-    EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
-  }
+  const TestWeight a = weight(DType::q4_k, 80, 512), b = weight(DType::q6_k, 48, 512);
+  const auto x = noise(512);
+  const auto on_x = put(x), out_a = space(80), out_b = space(48);
+  StreamPairArgs args{};
+  args.first = {.x = on_x.data(), .n_rows = 1, .width = 512, .n_parts = 1};
+  args.second = args.first;
+  divide_stream(args.first, 5, 0, 2);
+  divide_stream(args.second, 3, 2, 1);
+  args.first.parts[0] = {a.planes, out_a.data(), nullptr, 80};
+  args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
+  run("stream_hopper", "stream_q4_k_q6_k_1",
+      {{3},
+       kStreamThreads,
+       std::max(stream_shared_bytes(strip_shape(DType::q4_k), 2), stream_shared_bytes(strip_shape(DType::q6_k), 2))},
+      args);
+  EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
+  EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Streamed, testing::both_waves());

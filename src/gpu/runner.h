@@ -92,6 +92,8 @@ class GpuBackend::Runner {
   };
   Result<StreamPart> stream_part(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
                                  const Add* sum, const Activate* activate) const;
+  bool can_turn(const Matmul& product, const Rope& rope, const StoreKv& store) const;
+  Result<void> turn(StreamPart& part, size_t first, const Rope& rope, const StoreKv& store) const;
   Result<void> launch_streams(std::span<StreamPart> formats) const;
 
   // runner_many.cpp: the same for more rows.

@@ -110,18 +110,41 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
         slot(activate->gate).width == slot(activate->up).width)) {
     activate = nullptr;
   }
+  const auto* rope = step_at<Rope>(steps, at + 1);
+  const auto* store = step_at<StoreKv>(steps, at + 2);
+  const bool turns = rope != nullptr && store != nullptr && is_plain && can_turn(*product, *rope, *store);
   std::vector<StreamPart> formats;
   const std::span<const Matmul::Part> parts(product->parts);
   for (size_t first = 0, n = 0; first < parts.size(); first += n) {
     n = 1;
     while (first + n < parts.size() && dtype_of(parts[first + n]) == dtype_of(parts[first])) n++;
     formats.push_back(TRY(stream_part(norm, *product, parts.subspan(first, n), sum, activate)));
+    if (turns) TRY(turn(formats.back(), first, *rope, *store));
   }
   TRY(can_stream_rows(*product)   ? launch_rows(formats)
       : can_stream_many(*product) ? launch_many(formats)
                                   : launch_streams(formats));
   if (!is_plain) TRY(scale_and_cap(*product));
-  return at + 1 + (sum != nullptr || activate != nullptr ? 1 : 0);
+  return at + 1 + (turns ? 2 : sum != nullptr || activate != nullptr ? 1 : 0);
+}
+
+// Whether queries and keys of one row can be turned, and keys and values stored, where they are made.
+bool GpuBackend::Runner::can_turn(const Matmul& product, const Rope& rope, const StoreKv& store) const {
+  const auto& parts = product.parts;
+  return n_rows(product.in) == 1 && parts.size() == 3 && rope.q == parts[0].out && rope.k == parts[1].out &&
+         store.k == rope.k && store.v == parts[2].out && rope.rope.pairs == RopePairs::neighbours &&
+         (!rope.factors || weights_.tensor(*rope.factors).shape.dtype == DType::f32) &&
+         std::ranges::all_of(parts, [&](const Matmul::Part& part) {
+           return gpu::product_kind(weights_.tensor(part.weight).shape.dtype) == gpu::ProductKind::integer;
+         });
+}
+// first: which of queries, keys and values the part begins with
+Result<void> GpuBackend::Runner::turn(StreamPart& part, size_t first, const Rope& rope, const StoreKv& store) const {
+  constexpr gpu::StreamRole kRoles[] = {gpu::StreamRole::query, gpu::StreamRole::key, gpu::StreamRole::value};
+  for (size_t p = 0; p < part.args.n_parts; p++) part.args.roles[p] = kRoles[first + p];
+  part.args.caches_halves = self_.kv_type_ == KvType::f16;
+  part.args.turn = {TRY(rope_args(rope)), store_args(store), 0};
+  return {};
 }
 
 // REQUIRES: parts of one format

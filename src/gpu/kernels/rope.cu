@@ -1,41 +1,13 @@
-// Turns the pairs of every head by position times frequency. Angles grow with the position, so they are computed and
-// reduced in f64; sine and cosine of what is left are a short polynomial, the same on every device. They need
-// nothing that kernels write (positions come with the batch, turns with the model), so they are found ahead of the
-// wait.
+// Turns the pairs of every head by position times frequency. Sines and cosines need nothing that kernels write
+// (positions come with the batch, turns with the model), so they are found ahead of the wait.
 
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/kv_cache.h"
 #include "gpu/kernels/rope.h"
+#include "gpu/kernels/turn.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
-
-struct SineCosine {
-  float sine, cosine;
-};
-
-// To f32's last bit for angles up to some 2^30.
-RF_DEVICE SineCosine sine_cosine(double angle) {
-  constexpr double kQuarterTurn = 1.57079632679489661923;  // pi / 2
-  const double shifted = angle / kQuarterTurn;
-  const auto quarters = static_cast<int64_t>(shifted < 0 ? shifted - 0.5 : shifted + 0.5);
-  const double x = angle - static_cast<double>(quarters) * kQuarterTurn;  // |x| <= pi / 4
-  const double s = x * x;
-  const double sine =
-      x * (1 + s * (-1.0 / 6 + s * (1.0 / 120 + s * (-1.0 / 5040 + s * (1.0 / 362880 - s * (1.0 / 39916800))))));
-  const double cosine = 1 + s * (-0.5 + s * (1.0 / 24 + s * (-1.0 / 720 + s * (1.0 / 40320 - s * (1.0 / 3628800)))));
-  const auto f_sine = static_cast<float>(sine), f_cosine = static_cast<float>(cosine);
-  switch (quarters & 3) {
-    case 0:
-      return {f_sine, f_cosine};
-    case 1:
-      return {f_cosine, -f_sine};
-    case 2:
-      return {-f_sine, -f_cosine};
-    default:
-      return {-f_cosine, f_sine};
-  }
-}
 
 // The heads of thread i of a row: one pair of kRopeHeads neighbours. also(element of the row's keys, value) for each
 // that is of a key.
@@ -43,9 +15,7 @@ template <class Also>
 RF_DEVICE void turn_heads(const RopeArgs& args, uint32_t i, const Also& also) {
   const uint32_t pair = i % args.n_pairs, n_heads = args.n_heads[0] + args.n_heads[1];
   if (args.factors != nullptr && args.factors_are_made != 0) wait_for_inputs();
-  const double factor = args.factors != nullptr ? static_cast<double>(args.factors[pair]) : 1.0;
-  const SineCosine turn = sine_cosine(args.positions[block_x()] * (args.turns[pair] / factor));
-  const float sine = turn.sine * args.magnitude, cosine = turn.cosine * args.magnitude;
+  const SineCosine by = turn_of_pair(args, pair, args.positions[block_x()]);
   wait_for_inputs();
   RF_UNROLL
   for (uint32_t n = 0; n < kRopeHeads; n++) {
@@ -58,8 +28,8 @@ RF_DEVICE void turn_heads(const RopeArgs& args, uint32_t i, const Also& also) {
     const uint32_t first = (is_key ? head - args.n_heads[0] : head) * args.head_size + pair * args.pair_step;
     const uint32_t second = first + args.pair_apart;
     const float x = row[first], y = row[second];
-    row[first] = x * cosine - y * sine;
-    row[second] = x * sine + y * cosine;
+    row[first] = turned_first(x, y, by);
+    row[second] = turned_second(x, y, by);
     if (is_key) {
       also(first, row[first]);
       also(second, row[second]);

@@ -14,10 +14,12 @@
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/hopper.h"
+#include "gpu/kernels/kv_cache.h"
 #include "gpu/kernels/stream_after.h"
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/kernels/stream_inputs.h"
 #include "gpu/kernels/strip_pieces.h"
+#include "gpu/kernels/turn.h"
 #include "gpu/packed/lists.h"
 #include "gpu/packed/strips.h"
 
@@ -103,6 +105,7 @@ class Stream {
     if (slot_ >= n_items_) ahead.piece = n_pieces_;
     HeldInputs<kWarps> held;
     held.ask_for_norm(args_);
+    const Turn turn = turns() ? turn_of(finished(0)) : Turn{};  // takes as long as what comes ahead of the inputs
     const uint32_t n_early = asks_early() ? 1 : 0;
     for (uint32_t s = 0; s < n_early; s++) fetch(ahead, s);
     wait_for_inputs();
@@ -116,9 +119,9 @@ class Stream {
     }
     if (n_pieces_ <= ways_) {
       const KeptInputs<S> kept(inputs_, way_ < n_pieces_ ? way_ : 0);
-      multiply(ahead, [&](uint32_t) { return kept; });
+      multiply(ahead, turn, [&](uint32_t) { return kept; });
     } else {
-      multiply(ahead, [&](uint32_t piece) { return PieceInputs<S>(inputs_, piece); });
+      multiply(ahead, turn, [&](uint32_t piece) { return PieceInputs<S>(inputs_, piece); });
     }
   }
 
@@ -126,6 +129,8 @@ class Stream {
   struct Where {
     uint32_t part, strip;
   };
+  struct Turn;
+  struct Finished;
   // A warp's pieces in the order in which it multiplies them.
   struct Cursor {
     uint32_t piece, item;
@@ -179,8 +184,8 @@ class Stream {
 
   // inputs_of(piece): its right operands.
   template <class InputsOf>
-  RF_DEVICE void multiply(Cursor& ahead, const InputsOf& inputs_of) const {
-    const uint32_t at_once = kBatch * n_slots();
+  RF_DEVICE void multiply(Cursor& ahead, const Turn& turn, const InputsOf& inputs_of) const {
+    const uint32_t at_once = batch_items();
     uint32_t stage = 0;
     for (uint32_t first = 0; first < n_items_; first += at_once) {
       if (first > 0) sync_block();  // the sums before have been used
@@ -197,7 +202,7 @@ class Stream {
         float* to = sums_of(i, way_);
         if (lane() % 4 == 0) to[lane() / 4] = total[0], to[lane() / 4 + 8] = total[1];
       }
-      finish(first, at_once);
+      finish(first, turn);
     }
   }
 
@@ -280,25 +285,85 @@ class Stream {
     return sum;
   }
 
-  // The items of a batch. Whatever goes into an output besides its sums is asked for before all warps meet. The last
-  // warps do it: they may have had a piece less.
-  RF_DEVICE void finish(uint32_t first, uint32_t at_once) const {
+  RF_DEVICE uint32_t batch_items() const { return kBatch * n_slots(); }
+  // What this thread finishes of the batch that begins with item `first`. The last warps do it: they may have had a
+  // piece less.
+  struct Finished {
+    bool is_there;
+    uint32_t item, output;  // in the batch; in its strip
+    Where at;
+  };
+  RF_DEVICE Finished finished(uint32_t first) const {
     static_assert(2 * kBatch * kStreamOutputs <= kStreamThreads);
     const uint32_t left = n_items_ - first, pair = activates() ? 2 : 1;
-    const uint32_t n = (left < at_once ? left : at_once) / pair * kStreamOutputs;
-    const uint32_t i = (kWarps - 1 - wave()) * 32 + lane(), item = i / kStreamOutputs * pair,
-                   output = i % kStreamOutputs;
-    Where w{};
+    const uint32_t n = (left < batch_items() ? left : batch_items()) / pair * kStreamOutputs;
+    const uint32_t i = (kWarps - 1 - wave()) * 32 + lane(), item = i / kStreamOutputs * pair;
+    return {i < n, item, i % kStreamOutputs, i < n ? where(first + item) : Where{}};
+  }
+
+  // Whatever goes into an output besides its sums is asked for before all warps meet.
+  RF_DEVICE void finish(uint32_t first, const Turn& turn) const {
+    const Finished mine = finished(first);
+    const MatvecPart& part = args_.parts[mine.at.part];
     StreamedOutput out;
-    if (i < n) {
-      w = where(first + item);
-      out = StreamedOutput(args_, args_.parts[w.part], 0, w.strip * kStreamOutputs + output);
-    }
+    if (mine.is_there) out = StreamedOutput(args_, part, 0, mine.at.strip * kStreamOutputs + mine.output);
     sync_block();
-    if (i >= n) return;
-    out.put(args_, args_.parts[w.part], [&](uint32_t partner) {
-      return n_pieces_ <= 16 ? sum_of<4>(item + partner, output) : sum_of<8>(item + partner, output);
-    });
+    const auto sum_of_item = [&](uint32_t partner) {
+      const uint32_t item = mine.item + partner;
+      return n_pieces_ <= 16 ? sum_of<4>(item, mine.output) : sum_of<8>(item, mine.output);
+    };
+    if (turns()) {
+      const float value = mine.is_there ? sum_of_item(0) + out.bias : 0.0f;
+      put_turned(mine, part, out.place, value, first == 0 ? turn : turn_of(mine));
+    } else if (mine.is_there) {
+      out.put(args_, part, sum_of_item);
+    }
+  }
+
+  RF_DEVICE bool turns() const { return args_.roles[0] != StreamRole::none; }
+  // What becomes of an output that is a query's, a key's or a value's.
+  struct Turn {
+    SineCosine by = {0, 1};
+    bool is_turned = false;
+    void* cached = nullptr;
+  };
+  RF_DEVICE Turn turn_of(const Finished& mine) const {
+    Turn out;
+    if (!mine.is_there) return out;
+    const RopeArgs& rope = args_.turn.rope;
+    const StoreKvArgs& store = args_.turn.store;
+    const StreamRole role = args_.roles[mine.at.part];
+    const uint32_t at = mine.at.strip * kStreamOutputs + mine.output, in_head = at % rope.head_size;
+    if (role != StreamRole::value && in_head < 2 * rope.n_pairs) {
+      out.by = turn_of_pair(rope, in_head / 2, rope.positions[0]);
+      out.is_turned = true;
+    }
+    if (role == StreamRole::query) return out;
+    const uint64_t further = at + (role == StreamRole::value ? uint64_t{kPagePositions} * store.width : 0);
+    const uint32_t position = store.batch.positions[0];
+    out.cached =
+        args_.caches_halves
+            ? static_cast<void*>(cache_row(static_cast<F16*>(store.cache), store.batch, 0, position, store.width) +
+                                 further)
+            : static_cast<void*>(cache_row(static_cast<float*>(store.cache), store.batch, 0, position, store.width) +
+                                 further);
+    return out;
+  }
+  // A pair is two neighbouring lanes.
+  RF_DEVICE void put_turned(const Finished& mine, const MatvecPart& part, uint64_t place, float value,
+                            const Turn& turn) const {
+    const float other = shuffle_xor(value, 1);
+    if (!mine.is_there) return;
+    if (turn.is_turned) {
+      value = mine.output % 2 == 0 ? turned_first(value, other, turn.by) : turned_second(other, value, turn.by);
+    }
+    part.out[place] = value;
+    if (turn.cached == nullptr) return;
+    if (args_.caches_halves) {
+      put_cached(static_cast<F16*>(turn.cached), value);
+    } else {
+      put_cached(static_cast<float*>(turn.cached), value);
+    }
   }
 
   const StreamArgs& args_;

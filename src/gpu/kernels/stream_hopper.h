@@ -9,10 +9,14 @@
 
 #include "gpu/api.h"
 #include "gpu/kernels/matvec.h"
+#include "gpu/kernels/rope.h"
 
 namespace rocmforge::gpu {
 
 enum class StreamAfter : uint32_t { store, silu, gelu, clamped_swish };
+
+// What a part is to the rotation that follows: queries and keys are turned, keys and values go into the cache.
+enum class StreamRole : uint32_t { none, query, key, value };
 
 // Kernels: stream_FORMAT_1. Those for more rows (kernels/stream_many_hopper.h) and for floats take the same.
 struct StreamArgs {
@@ -32,6 +36,10 @@ struct StreamArgs {
   // Not store: of two parts of equal size, activated[r] = activation(first) * second.
   StreamAfter after = StreamAfter::store;
   float* activated = nullptr;
+  // Of one row, where a part has a role: pairs are neighbours, and factors a weight.
+  StreamRole roles[3] = {};
+  bool caches_halves = false;  // else floats
+  RopeStoreArgs turn = {};
   // The blocks that do it: divide_stream().
   uint32_t first_block = 0, n_blocks = 0;
   uint32_t n_items = 0,

@@ -147,6 +147,75 @@ TEST_P(Streamed, OfTwoFormats) {
   EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
 }
 
+TEST_P(Streamed, TurnAndStoreAsTheKernelThatFollowsWould) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
+  constexpr uint32_t kHeadSize = 32, kPairs = 12, kQueries = 20 * kHeadSize, kKeys = 10 * kHeadSize;
+  const std::vector<uint32_t> pages = {3, 1, 2};
+  const auto on_position = put(std::vector<uint32_t>{70}), on_first = put(std::vector<uint32_t>{1}),
+             on_pages = put(pages);
+  const auto on_turns = put(std::vector<double>(kPairs, 0.37));
+  const auto on_factors = put(std::vector<float>(kPairs, 1.25f));
+  BatchView batch{};
+  batch.positions = on_position.data();
+  batch.first_page = on_first.data();
+  batch.pages = on_pages.data();
+  // All strips of a block in one batch, and in several.
+  for (const uint32_t n_blocks : {kStreamBlocks, 1u}) {
+    for (const uint32_t width : {512u, 4608u}) {
+      for (const bool halves : {true, false}) {
+        SCOPED_TRACE(std::to_string(n_blocks) + " blocks, width " + std::to_string(width));
+        const TestWeight wq = weight(DType::q4_k, kQueries, width), wk = weight(DType::q4_k, kKeys, width),
+                         wv = weight(DType::q4_k, kKeys, width);
+        const auto on_x = put(noise(width)), on_bias = put(noise(kKeys));
+        const std::vector<float> untouched(size_t{4} * 2 * kPagePositions * kKeys, 0.25f);
+        const auto q = space(kQueries), k = space(kKeys), v = space(kKeys), cache = put(untouched);
+        const auto apart_q = space(kQueries), apart_k = space(kKeys), apart_v = space(kKeys),
+                   apart_cache = put(untouched);
+        StreamArgs args{.x = on_x.data(), .n_rows = 1, .width = width, .n_parts = 3};
+        const auto to = [&](float* queries, float* keys, float* values) {
+          args.parts[0] = {wq.planes, queries, nullptr, kQueries};
+          args.parts[1] = {wk.planes, keys, on_bias.data(), kKeys};
+          args.parts[2] = {wv.planes, values, nullptr, kKeys};
+          StreamArgs divided = args;
+          const uint32_t n_strips = (kQueries + 2 * kKeys) / kStreamOutputs;
+          divide_stream(divided, n_strips, 0, std::min(n_blocks, n_strips));
+          run("stream_hopper", "stream_q4_k_1",
+              {{divided.n_blocks},
+               kStreamThreads,
+               stream_shared_bytes(strip_shape(DType::q4_k), width / kStreamColumns)},
+              divided);
+        };
+        to(apart_q.data(), apart_k.data(), apart_v.data());
+        RopeStoreArgs turn{};
+        turn.rope = {{apart_q.data(), apart_k.data()},
+                     {kQueries / kHeadSize, kKeys / kHeadSize},
+                     on_position.data(),
+                     on_turns.data(),
+                     on_factors.data(),
+                     0,
+                     1.5f,
+                     kHeadSize,
+                     kPairs,
+                     2,
+                     1};
+        turn.store = {apart_cache.data(), apart_k.data(), apart_v.data(), batch, kKeys};
+        turn.n_turning = n_turning(turn.rope);
+        run("rope", halves ? "rope_store_f16" : "rope_store_f32", rope_store_grid(1, turn), kRopeThreads, turn);
+
+        args.roles[0] = StreamRole::query, args.roles[1] = StreamRole::key, args.roles[2] = StreamRole::value;
+        args.caches_halves = halves;
+        args.turn = turn;
+        args.turn.store.cache = cache.data();
+        to(q.data(), k.data(), v.data());
+        EXPECT_EQ(q.values(), apart_q.values());
+        EXPECT_EQ(k.values(), apart_k.values());
+        EXPECT_EQ(v.values(), apart_v.values());
+        EXPECT_TRUE(cache.values() == apart_cache.values());
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, Streamed, testing::both_waves());
 
 }  // namespace

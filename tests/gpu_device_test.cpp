@@ -104,14 +104,21 @@ class GpuDeviceEngine : public ::testing::Test {
   std::vector<std::vector<TokenId>> prompts() {
     std::vector<std::vector<TokenId>> all;
     for (const char* begin : {"Once upon a time there was", "In the old house by the sea lived", "Nobody believed",
-                              "It was late in the evening when", "The children often spoke of", "\"Come here,\" said",
-                              "Far beyond the mountains, people told stories of", "One morning the king sent for"}) {
-      for (const char* who :
-           {" a little girl", " the miller's youngest son", " an old fisherman and his wife", " a fox",
-            " the captain, a man of few words", " two brothers", " the doctor", " a poor tailor"}) {
-        all.push_back(story_.encode(std::string(begin) + who));
-        all.push_back(
-            story_.encode(std::string(begin) + who + ", and what happened then has been told in many ways. First"));
+                              "It was late in the evening when we met", "The children often spoke of", "\"Listen to",
+                              "Far beyond the mountains people told stories of", "One morning the king sent for"}) {
+      for (const char* who : {" a little girl", " the miller's youngest son", " an old fisherman", " a poor tailor"}) {
+        for (const char* then :
+             {", who had walked all day through the forest without meeting a living soul. The path grew narrower, the "
+              "light was fading, and somewhere between the trees a bell began to ring. \"I must go on,\" thought",
+              ", and when the door was opened a cold wind came in from the garden and put out the candle. For a while "
+              "they sat in the dark and heard nothing but the rain upon the roof. Then",
+              ", of whom it was said that no lock could keep a secret. The captain laughed, poured himself another "
+              "glass, "
+              "and asked what such a servant would cost him. \"More than your ship,\" answered",
+              ". The summer had been dry, the well was empty, and there was little left to eat in the village. So they "
+              "agreed to send the two strongest of them over the hills, with a letter to"}) {
+          all.push_back(story_.encode(std::string(begin) + who + then));
+        }
       }
     }
     return all;

@@ -212,14 +212,19 @@ class Many {
   }
   // Levels times scales are halves: all columns go into one set of sums.
   RF_DEVICE static void add_columns(Sums& sums, const typename S::Row (&plain)[2], const uint8_t* x) {
-    ExactRow<Block> rows[2] = {ExactRow<Block>(plain[0]), ExactRow<Block>(plain[1])};
+    using Row = ScaledRow<Block>;
+    Row rows[2] = {Row(plain[0]), Row(plain[1])};
     RF_UNROLL
     for (uint32_t i = 0; i < 4 * kTiles; i++) sums[i / 4][i % 4] = 0;
     RF_UNROLL
     for (uint32_t q = 0; q < 8; q++) {
       uint32_t first[2][2], second[2][2];
-      rows[0].decode(q, first[0], second[0]);
-      rows[1].decode(q, first[1], second[1]);
+      RF_UNROLL
+      for (uint32_t r = 0; r < 2; r++) {
+        if (q > 0 && q % Row::kRun == 0) rows[r].next();
+        rows[r].decode(q % Row::kRun,
+                       [&](uint32_t, uint32_t i, uint32_t pair) { (i < 2 ? first : second)[r][i % 2] = pair; });
+      }
       uint4 right[kTiles];
       RF_UNROLL
       for (uint32_t n = 0; n < kTiles; n++) {

@@ -77,7 +77,7 @@ inline Grid many_inputs_grid(const ManyInputsArgs& args) {
 }
 
 // stream_many_FORMAT_KIND, for up to so many rows; wide_ROWS for widths of more than sixteen pieces. They take
-// StreamArgs without norm and phase, `x` being what stream_many_inputs makes. Blocks are counted in clusters: a grid is
+// StreamArgs without norm, `x` being what stream_many_inputs makes. Blocks are counted in clusters: a grid is
 // clusters x 1 x blocks of a cluster.
 enum class ManyKind : uint8_t { rows_8, rows_16, rows_32, wide_8, wide_16, wide_32 };
 

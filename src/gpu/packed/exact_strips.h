@@ -2,8 +2,8 @@
 // Formats whose levels times their scales, both being small integers, are halves without rounding: then whole pieces
 // (packed/strips.h) go through the matrix instruction, and only common() and lift() are left for their sums.
 //
-// kIsExact<Block>: whether a format is one, and then ExactRow<Block> is a staged row whose decode() gives such
-// products.
+// kIsExact<Block>: whether a format is one. ScaledRow<Block>: a staged row whose decode() gives such products, or, of
+// Q6_K, two halves for each.
 
 #include "gpu/packed/strips.h"
 
@@ -24,22 +24,6 @@ template <>
 inline constexpr bool kIsExact<formats::Q4K> = true;  // 15 times 63
 template <>
 inline constexpr bool kIsExact<formats::Q5K> = true;  // 31 times 63
-
-template <class Block>
-struct ExactRow : Strip<Block>::Row {
-  RF_DEVICE explicit ExactRow(const typename Strip<Block>::Row& row) : Strip<Block>::Row(row) {}
-  RF_DEVICE void decode(uint32_t q, uint32_t (&first)[2], uint32_t (&second)[2]) {
-    Strip<Block>::Row::decode(q, first, second);
-    // Levels of odd groups are sixteen times too large.
-    const uint32_t word = this->header.scales[q / 4];
-    const uint32_t scale = q % 2 == 0 ? byte_twice(word, q % 4) : sixteenths_twice(word, q % 4);
-    RF_UNROLL
-    for (uint32_t i = 0; i < 2; i++) {
-      first[i] = multiply_pairs(first[i], scale);
-      second[i] = multiply_pairs(second[i], scale);
-    }
-  }
-};
 
 // A staged row whose levels times scales are the sum of kHalves halves without rounding. Groups are decoded in runs of
 // kRun, with next() between them: decode(q, put) gives pairs of the weights of group q of a run, put(h, i, pair), of

@@ -1,12 +1,12 @@
 // Quantized weights times 17 to 128 rows, on Hopper.
 //
 //   planes --cp.async--> ring of a warp --levels times scales as halves--> left operand --+
-//                                                                                          wgmma --> sums of 256
-//                                                                                          columns
+//                                                                                          wgmma --> sums
 //   inputs --stream_many_inputs--> panels --bulk copies--> ring of the block --------------+
 //
 // Four warpgroups have 64 outputs each. A lane's sums are of two outputs; of a gate and its partner where an activation
-// follows.
+// follows. A piece of 256 columns is one chain of wgmma, whose sums get the piece's d, and its row's factor, when they
+// are added to the total; what levels lack (their minimum) is a chain of its own ahead of it.
 
 #include "gpu/runtime.h"
 

@@ -42,10 +42,10 @@ RF_DEVICE SineCosine turn_of_pair(const RopeArgs& args, uint32_t pair, uint32_t 
 
 // A pair's elements after it. Written out, so that whoever turns gets the same bits.
 RF_DEVICE float turned_first(float x, float y, const SineCosine& by) {
-  return fmaf(x, by.cosine, -(y * by.sine));
+  return fma_f32(x, by.cosine, -(y * by.sine));
 }
 RF_DEVICE float turned_second(float x, float y, const SineCosine& by) {
-  return fmaf(x, by.sine, y * by.cosine);
+  return fma_f32(x, by.sine, y * by.cosine);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -87,6 +87,9 @@ RF_DEVICE float log_f32(float v) {
 RF_DEVICE float round_f32(float v) {
   return std::nearbyint(v);
 }
+RF_DEVICE float fma_f32(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
 RF_DEVICE float sqrt_f32(float v) {
   return std::sqrt(v);
 }

@@ -120,13 +120,7 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
   }
   const uint32_t at_once = rows_of(kind);
 
-  gpu::ManyInputsArgs inputs{.x = first.x,
-                             .norm_weight = first.norm_weight,
-                             .normed = first.normed,
-                             .epsilon = first.epsilon,
-                             .n_rows = first.n_rows,
-                             .width = first.width,
-                             .rows_at_once = at_once};
+  gpu::ManyInputsArgs inputs = gpu::many_inputs(first, gpu::ManyLayout::fragments, at_once);
   auto* end = reinterpret_cast<uint8_t*>(quants());
   for (const StreamPart& part : formats) {
     const gpu::ManyOrder order = gpu::many_order(part.dtype);

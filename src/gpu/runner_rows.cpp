@@ -56,14 +56,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = rows_at_once(first.n_rows);
   const uint32_t n_sets = (first.n_rows + at_once - 1) / at_once;
-  gpu::ManyInputsArgs inputs{.x = first.x,
-                             .norm_weight = first.norm_weight,
-                             .normed = first.normed,
-                             .epsilon = first.epsilon,
-                             .n_rows = first.n_rows,
-                             .width = first.width,
-                             .layout = gpu::ManyLayout::panels,
-                             .rows_at_once = at_once};
+  gpu::ManyInputsArgs inputs = gpu::many_inputs(first, gpu::ManyLayout::panels, at_once);
   auto* end = reinterpret_cast<uint8_t*>(quants());
   std::vector<RowsArgs> products;
   uint32_t n_tiles = 0;

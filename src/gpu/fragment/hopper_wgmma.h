@@ -17,26 +17,6 @@ struct Wgmma;
 
 template <>
 struct Wgmma<8> {
-  // With `adds` 0 the sums begin here.
-  RF_DEVICE static void multiply_or_begin(float (&c)[4], const uint32_t* a, uint64_t b, int adds) {
-    asm volatile(
-        "{.reg .pred adds;\n"
-        "setp.ne.b32 adds, %9, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {"
-        "%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, %8, adds, 1, 1, 0;}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
-  }
-  // The sums begin here.
-  RF_DEVICE static void begin(float (&c)[4], const uint32_t* a, uint64_t b) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {"
-        "%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, %8, 0, 1, 1, 0;"
-        : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  }
   template <int kTurned = 0>
   RF_DEVICE static void multiply(float (&c)[4], const uint32_t* a, uint64_t b) {
     asm volatile(
@@ -50,26 +30,6 @@ struct Wgmma<8> {
 
 template <>
 struct Wgmma<16> {
-  // With `adds` 0 the sums begin here.
-  RF_DEVICE static void multiply_or_begin(float (&c)[8], const uint32_t* a, uint64_t b, int adds) {
-    asm volatile(
-        "{.reg .pred adds;\n"
-        "setp.ne.b32 adds, %13, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7}, "
-        "{%8, %9, %10, %11}, %12, adds, 1, 1, 0;}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
-  }
-  // The sums begin here.
-  RF_DEVICE static void begin(float (&c)[8], const uint32_t* a, uint64_t b) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7}, "
-        "{%8, %9, %10, %11}, %12, 0, 1, 1, 0;"
-        : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3]), "=f"(c[4]), "=f"(c[5]), "=f"(c[6]), "=f"(c[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  }
   template <int kTurned = 0>
   RF_DEVICE static void multiply(float (&c)[8], const uint32_t* a, uint64_t b) {
     asm volatile(

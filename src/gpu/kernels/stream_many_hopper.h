@@ -70,6 +70,17 @@ struct ManyInputsArgs {
     place_bytes[n_orders++] = n_bytes;
   }
 };
+// For the product of these, which still has x as it was.
+inline ManyInputsArgs many_inputs(const StreamArgs& product, ManyLayout layout, uint32_t rows_at_once) {
+  return {.x = product.x,
+          .norm_weight = product.norm_weight,
+          .normed = product.normed,
+          .epsilon = product.epsilon,
+          .n_rows = product.n_rows,
+          .width = product.width,
+          .layout = layout,
+          .rows_at_once = rows_at_once};
+}
 inline constexpr uint32_t kManyInputsThreads = 512;
 inline Grid many_inputs_grid(const ManyInputsArgs& args) {
   const uint32_t n_pieces = args.width / kStreamColumns, at_once = kManyInputsThreads / 32;

@@ -138,7 +138,7 @@ struct StagedPiece {
         ring::copy<4>(to + kRowsBytes + 4 * lane(), plane + block / 2 * 4);
       }
     } else {
-      constexpr uint32_t kChunk = kPlaneBytes % 16 == 0 ? 16 : kPlaneBytes % 8 == 0 ? 8 : 4;
+      constexpr uint32_t kChunk = chunk_of(kPlaneBytes);
       constexpr uint32_t kChunks = kPlaneBytes / kChunk;  // of a row
       constexpr uint32_t kRowsAtOnce = 32 / kChunks;
       if constexpr (32 % kChunks == 0) {

@@ -47,8 +47,10 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(stream_many_hopper, stream_many_q5_k_q6_k_rows_32);
     RF_PLACE(stream_rows_hopper, stream_rows_q4_k_q6_k_32);
     RF_PLACE(stream_rows_hopper, stream_rows_q4_k_q6_k_64);
+    RF_PLACE(stream_rows_hopper, stream_rows_q4_k_q6_k_128);
     RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_32);
     RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_64);
+    RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_128);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_1);
     RF_PLACE(stream_hopper, stream_q5_k_q6_k_1);
     RF_PLACE(elementwise, take_rows);
@@ -95,6 +97,7 @@ const char* file_of(FormatKernel kernel, ProductKind kind) {
       return "stream_many_hopper";
     case FormatKernel::rows_32:
     case FormatKernel::rows_64:
+    case FormatKernel::rows_128:
       return "stream_rows_hopper";
     case FormatKernel::hopper_8:
     case FormatKernel::hopper_16:
@@ -140,6 +143,8 @@ std::string name_of(FormatKernel kernel, DType dtype) {
       return "stream_rows_" + format + "_32";
     case FormatKernel::rows_64:
       return "stream_rows_" + format + "_64";
+    case FormatKernel::rows_128:
+      return "stream_rows_" + format + "_128";
     case FormatKernel::hopper_8:
       return "matmul_hopper_" + format + "_8";
     case FormatKernel::hopper_16:

@@ -41,8 +41,10 @@ enum class FixedKernel : uint8_t {
   stream_many_q5_k_q6_k_rows_32,
   stream_rows_q4_k_q6_k_32,
   stream_rows_q4_k_q6_k_64,
+  stream_rows_q4_k_q6_k_128,
   stream_rows_q5_k_q6_k_32,
   stream_rows_q5_k_q6_k_64,
+  stream_rows_q5_k_q6_k_128,
   stream_q4_k_q6_k_1,
   stream_q5_k_q6_k_1,
   take_rows,
@@ -80,6 +82,7 @@ enum class FormatKernel : uint8_t {
   many_wide_32,
   rows_32,  // for has_rows_kernels()
   rows_64,
+  rows_128,
   hopper_8,
   hopper_16,
   hopper_64,

@@ -15,13 +15,9 @@ using gpu::RowsArgs;
 
 namespace {
 
-uint32_t rows_at_once(uint32_t n_rows) {
-  return n_rows <= 32 ? 32 : 64;
-}
-
 // Of inputs in one order.
 uint64_t input_bytes(uint32_t n_rows, uint32_t n_pieces, uint32_t n_scales) {
-  const uint32_t at_once = rows_at_once(n_rows), n_sets = (n_rows + at_once - 1) / at_once;
+  const uint32_t at_once = gpu::rows_at_once(n_rows), n_sets = (n_rows + at_once - 1) / at_once;
   return uint64_t{n_sets} * n_pieces * gpu::rows_place_bytes(at_once, n_scales);
 }
 
@@ -29,10 +25,14 @@ uint64_t input_bytes(uint32_t n_rows, uint32_t n_pieces, uint32_t n_scales) {
 std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_once) {
   if (second != DType::q6_k) return std::nullopt;
   if (first == DType::q4_k) {
-    return at_once == 32 ? FixedKernel::stream_rows_q4_k_q6_k_32 : FixedKernel::stream_rows_q4_k_q6_k_64;
+    return at_once == 32   ? FixedKernel::stream_rows_q4_k_q6_k_32
+           : at_once == 64 ? FixedKernel::stream_rows_q4_k_q6_k_64
+                           : FixedKernel::stream_rows_q4_k_q6_k_128;
   }
   if (first == DType::q5_k) {
-    return at_once == 32 ? FixedKernel::stream_rows_q5_k_q6_k_32 : FixedKernel::stream_rows_q5_k_q6_k_64;
+    return at_once == 32   ? FixedKernel::stream_rows_q5_k_q6_k_32
+           : at_once == 64 ? FixedKernel::stream_rows_q5_k_q6_k_64
+                           : FixedKernel::stream_rows_q5_k_q6_k_128;
   }
   return std::nullopt;
 }
@@ -54,8 +54,7 @@ bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
 
 Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats) const {
   const gpu::StreamArgs& first = formats.front().args;
-  const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = rows_at_once(first.n_rows);
-  const uint32_t n_sets = (first.n_rows + at_once - 1) / at_once;
+  const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = gpu::rows_at_once(first.n_rows);
   gpu::ManyInputsArgs inputs = gpu::many_inputs(first, gpu::ManyLayout::panels, at_once);
   auto* end = reinterpret_cast<uint8_t*>(quants());
   std::vector<RowsArgs> products;
@@ -88,36 +87,42 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
       args->n_blocks = args->n_tiles * n_shares;
     }
     both.second.first_block = both.first.n_blocks;
-    both.second.partial += uint64_t{n_sets} * both.first.n_blocks * gpu::kRowsTileSums;
+    both.second.partial += uint64_t{gpu::rows_passes(first.n_rows, at_once)} * both.first.n_blocks * gpu::kRowsPassSums;
     both.second.counters += 2 * both.first.n_tiles;
-    return launch(
-        TRY(self_.kernels_.get(*kernel)),
-        {{n_tiles * n_shares}, gpu::kRowsThreads, std::max(shared_bytes(formats[0]), shared_bytes(formats[1]))}, both);
+    return launch(TRY(self_.kernels_.get(*kernel)),
+                  {{n_tiles * n_shares},
+                   gpu::rows_threads(at_once),
+                   std::max(shared_bytes(formats[0]), shared_bytes(formats[1]))},
+                  both);
   }
   for (size_t i = 0; i < formats.size(); i++) {
     RowsArgs& args = products[i];
     args.n_shares = shares_of(args.n_tiles, n_pieces);
     args.n_blocks = std::min(args.n_tiles * args.n_shares, gpu::kStreamBlocks);
-    const FormatKernel of_format = at_once == 32 ? FormatKernel::rows_32 : FormatKernel::rows_64;
+    const FormatKernel of_format = at_once == 32   ? FormatKernel::rows_32
+                                   : at_once == 64 ? FormatKernel::rows_64
+                                                   : FormatKernel::rows_128;
     TRY(launch(TRY(self_.kernels_.get(of_format, formats[i].dtype)),
-               {{args.n_blocks}, gpu::kRowsThreads, shared_bytes(formats[i])}, args));
+               {{args.n_blocks}, gpu::rows_threads(at_once), shared_bytes(formats[i])}, args));
   }
   return {};
 }
 
 // Sums are left where attention leaves its own, which are not needed any more or not yet.
 uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
-  constexpr uint32_t kMostSets = gpu::kRowsMaxRows / 64;  // the same for fewer, so that they get the same bits
-  const uint64_t room = self_.layout_.attention_parts_bytes / (gpu::kRowsTileSums * sizeof(float));
+  constexpr uint32_t kMostPasses = 2;  // the same for fewer rows, so that they get the same bits
+  static_assert(gpu::rows_passes(gpu::kRowsMaxRows, 128) <= kMostPasses && gpu::rows_passes(64, 64) <= kMostPasses);
+  const uint64_t room = self_.layout_.attention_parts_bytes / (gpu::kRowsPassSums * sizeof(float));
   if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 1;
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(room / kMostSets / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
+      std::clamp<uint64_t>(room / kMostPasses / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
 }
 
 gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {
   const gpu::StreamArgs& from = part.args;
   RowsArgs args{.x = nullptr, .n_rows = from.n_rows, .width = from.width, .n_parts = from.n_parts};
   std::ranges::copy(from.parts, args.parts);
+  if (from.activated != nullptr) args.parts[0].out = args.parts[1].out = nullptr;
   args.sum = from.sum;
   args.sum_scale = from.sum_scale;
   args.after = from.after;

@@ -19,6 +19,7 @@
 //   load16(p)                                            16 bytes from 16-byte aligned memory read once
 //   widen(F16) narrow(float)                             half precision in hardware
 //   exp_f32 log_f32 sqrt_f32 tanh_f32                    to the last bit or two
+//   quotient_f32(a, b)                                   a / b to the last bit or two; 0 for b beyond 2^126
 //   fma_f32(a, b, c)                                     a * b + c, rounded once
 //   round_f32                                            to the nearest integer, ties to even
 //   atomic_add(p, v)                                     orders nothing else

@@ -45,6 +45,15 @@ RF_DEVICE void wait(uint32_t at, uint32_t phase_parity) {
       "r"(phase_parity)
       : "memory");
 }
+// A counter beside it: whether the caller is the last of so many, after which it counts anew.
+RF_DEVICE void clear(uint32_t at) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(0) : "memory");
+}
+RF_DEVICE bool is_last(uint32_t at, uint32_t n) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.cta.shared::cta.inc.u32 %0, [%1], %2;" : "=r"(before) : "r"(at), "r"(n - 1) : "memory");
+  return before == n - 1;
+}
 }  // namespace barrier
 
 RF_DEVICE uint32_t address_in(uint32_t at, uint32_t block) {  // the same place in another block of the cluster

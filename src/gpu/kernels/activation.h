@@ -8,13 +8,13 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 RF_DEVICE float silu_times(float gate, float up) {
-  return gate / (1.0f + exp_f32(-gate)) * up;
+  return quotient_f32(gate, 1.0f + exp_f32(-gate)) * up;
 }
 
 // x / 2 * (1 + tanh(u)) = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)
 RF_DEVICE float gelu_times(float gate, float up) {
   const float u = 0.79788456f * gate * (1.0f + 0.044715f * gate * gate);
-  return gate / (1.0f + exp_f32(-2.0f * u)) * up;
+  return quotient_f32(gate, 1.0f + exp_f32(-2.0f * u)) * up;
 }
 
 // x * sigmoid(1.702 x) of a gate of at most 7, times 1 plus an up within -7 .. 7
@@ -22,7 +22,7 @@ RF_DEVICE float clamped_swish_times(float gate, float up) {
   constexpr float kLimit = 7.0f, kSlope = 1.702f;
   const float g = gate > kLimit ? kLimit : gate;
   const float u = up > kLimit ? kLimit : up < -kLimit ? -kLimit : up;
-  return g / (1.0f + exp_f32(-kSlope * g)) * (u + 1.0f);
+  return quotient_f32(g, 1.0f + exp_f32(-kSlope * g)) * (u + 1.0f);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -7,18 +7,24 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-RF_DEVICE float activated(StreamAfter after, float gate, float up) {
+// Calls with_it with the activation, if there is one.
+template <class WithIt>
+RF_DEVICE void with_activation(StreamAfter after, const WithIt& with_it) {
   switch (after) {
     case StreamAfter::silu:
-      return silu_times(gate, up);
+      return with_it([](float gate, float up) { return silu_times(gate, up); });
     case StreamAfter::gelu:
-      return gelu_times(gate, up);
+      return with_it([](float gate, float up) { return gelu_times(gate, up); });
     case StreamAfter::clamped_swish:
-      return clamped_swish_times(gate, up);
+      return with_it([](float gate, float up) { return clamped_swish_times(gate, up); });
     case StreamAfter::store:
-      break;
+      return;
   }
-  return gate;
+}
+RF_DEVICE float activated(StreamAfter after, float gate, float up) {
+  float value = gate;
+  with_activation(after, [&](const auto& activate) { value = activate(gate, up); });
+  return value;
 }
 
 // An output: where it goes, and what goes into it besides its sum, which is asked for ahead of its use.

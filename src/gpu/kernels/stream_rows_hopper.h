@@ -18,6 +18,9 @@ constexpr bool has_rows_kernels(DType dtype) {
   return dtype == DType::q4_k || dtype == DType::q5_k || dtype == DType::q6_k;
 }
 inline constexpr uint32_t kRowsMinRows = 17, kRowsMaxRows = 128;
+constexpr uint32_t rows_at_once(uint32_t n_rows) {  // of the kernel for so many
+  return n_rows <= 32 ? 32 : n_rows <= 64 ? 64 : 128;
+}
 
 // 256 columns of `rows` rows, as stream_many_inputs leaves them: four panels of halves, sums of groups as two halves
 // each, a factor for each row.
@@ -25,13 +28,13 @@ constexpr uint32_t rows_place_bytes(uint32_t rows, uint32_t n_scales) {
   return (rows * (512 + 32 * n_scales + 4) + 1023) / 1024 * 1024;
 }
 
-// stream_rows_FORMAT_ROWS: for sets of 32 or 64 rows.
+// stream_rows_FORMAT_ROWS: for sets of 32, 64 or 128 rows.
 struct RowsArgs {
   const uint8_t* x;  // what stream_many_inputs makes
   uint32_t n_rows = 0;
   uint32_t width = 0;
   uint32_t n_parts = 0;
-  MatvecPart parts[3] = {};
+  MatvecPart parts[3] = {};  // out may be null where there is a sum or an activation
   // Not null: of the one part, sum[r] += sum_scale * out[r].
   float* sum = nullptr;
   float sum_scale = 1;
@@ -42,7 +45,7 @@ struct RowsArgs {
   // share of one tile, and those of a tile must be able to run at the same time.
   uint32_t first_block = 0, n_blocks = 0;
   uint32_t n_tiles = 0, n_shares = 1;
-  float* partial = nullptr;      // of several shares: sets of rows x n_tiles x n_shares x kRowsTileSums
+  float* partial = nullptr;      // of several shares: passes x n_tiles x n_shares x kRowsPassSums
   uint32_t* counters = nullptr;  // of several shares: two of each tile, zero before and after
 };
 // Of two formats: the first one's blocks come first.
@@ -51,9 +54,18 @@ struct RowsPairArgs {
 };
 
 inline constexpr uint32_t kRowsOutputs = 256;  // of a tile
-inline constexpr uint32_t kRowsTileSums = 64 * kRowsOutputs;
-inline constexpr uint32_t kRowsThreads = 512;
-inline constexpr uint32_t kRowsStages = 2;     // pieces of a warp on their way or being used
+// A tile is multiplied in passes: of all its outputs and a set of rows, or, with sets of 128 rows, of half of them,
+// since a block's registers hold so many sums.
+inline constexpr uint32_t kRowsPassSums = 64 * kRowsOutputs;
+constexpr uint32_t rows_pass_outputs(uint32_t rows) {
+  return rows == 128 ? 128 : kRowsOutputs;
+}
+constexpr uint32_t rows_passes(uint32_t n_rows, uint32_t rows) {
+  return (n_rows + rows - 1) / rows * (kRowsOutputs / rows_pass_outputs(rows));
+}
+constexpr uint32_t rows_threads(uint32_t rows) {  // a warp has sixteen outputs
+  return rows_pass_outputs(rows) / kStreamOutputs * 32;
+}
 inline constexpr uint32_t kRowsMaxShares = 8;  // more would wait longer for each other than they save
 inline constexpr uint32_t kRowsBarrierBytes = 128, kRowsSlack = 1024;
 
@@ -66,15 +78,24 @@ constexpr uint32_t rows_shares(uint32_t n_tiles, uint32_t n_pieces) {
   return std::max(1u, std::min({kStreamBlocks / n_tiles, n_pieces, kRowsMaxShares}));
 }
 
-constexpr uint32_t rows_ring_bytes(const StripShape& strip) {
-  return kRowsThreads / 32 * kRowsStages * strip.stage_bytes;
+// Pieces of a warp, and places of the block, on their way or being used: two places where rows are many, and what they
+// leave; else two pieces.
+constexpr uint32_t rows_room() {
+  return kStreamMaxShared - kRowsBarrierBytes - kRowsSlack;
 }
-constexpr uint32_t rows_slots(const StripShape& strip, uint32_t rows) {  // places on their way or being used
-  const uint32_t left = kStreamMaxShared - kRowsBarrierBytes - kRowsSlack - rows_ring_bytes(strip);
-  return std::min(left / rows_place_bytes(rows, strip.n_scales), 6u);
+constexpr uint32_t rows_stages(const StripShape& strip, uint32_t rows) {
+  if (rows < 128) return 2;
+  const uint32_t left = rows_room() - 2 * rows_place_bytes(rows, strip.n_scales);
+  return std::min(left / (rows_threads(rows) / 32 * strip.stage_bytes), 4u);
+}
+constexpr uint32_t rows_ring_bytes(const StripShape& strip, uint32_t rows) {
+  return rows_threads(rows) / 32 * rows_stages(strip, rows) * strip.stage_bytes;
+}
+constexpr uint32_t rows_slots(const StripShape& strip, uint32_t rows) {
+  return std::min((rows_room() - rows_ring_bytes(strip, rows)) / rows_place_bytes(rows, strip.n_scales), 6u);
 }
 constexpr uint32_t rows_shared_bytes(const StripShape& strip, uint32_t rows) {
-  return kRowsBarrierBytes + kRowsSlack + rows_ring_bytes(strip) +
+  return kRowsBarrierBytes + kRowsSlack + rows_ring_bytes(strip, rows) +
          rows_slots(strip, rows) * rows_place_bytes(rows, strip.n_scales);
 }
 

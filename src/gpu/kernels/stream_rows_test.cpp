@@ -51,13 +51,14 @@ class StreamedRows : public Products {
     args.n_shares = given.n_shares == 0 ? most : std::min(most, given.n_shares);
     // Fewer blocks than tiles where a width is not shared, so that a block has several of them.
     args.n_blocks = args.n_shares > 1 ? args.n_tiles * args.n_shares : (args.n_tiles + 1) / 2;
-    const auto partial = space(size_t{2} * args.n_tiles * args.n_shares * kRowsTileSums);
+    const auto partial =
+        space(size_t{rows_passes(args.n_rows, given.at_once)} * args.n_tiles * args.n_shares * kRowsPassSums);
     const std::vector<uint32_t> zeros(size_t{2} * args.n_tiles);
     const auto counters = put(zeros);
     args.partial = partial.data();
     args.counters = counters.data();
     run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_" + std::to_string(given.at_once),
-        {{args.n_blocks}, kRowsThreads, rows_shared_bytes(strip_shape(dtype), given.at_once)}, args);
+        {{args.n_blocks}, rows_threads(given.at_once), rows_shared_bytes(strip_shape(dtype), given.at_once)}, args);
     EXPECT_EQ(counters.values(), zeros);
   }
 };
@@ -67,13 +68,20 @@ TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
     for (const auto& [n_out, width] :
          {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {1040u, 256u}, {1040u, 1536u}}) {
       const TestWeight w = weight(dtype, n_out, width), w2 = weight(dtype, 16, width);
-      const uint32_t most = 117;
+      const uint32_t most = 128;
       const auto bias = noise(n_out), x = noise(most * width);
       const auto on_x = put(x), on_bias = put(bias);
       const auto out = space(most * n_out), out2 = space(most * 16);
       for (const uint32_t n_shares : {0u, 1u}) {
-        std::vector<float> row;  // bits of one row, whoever is beside it
-        for (const auto& [n, at_once] : {std::pair{most, 64u}, {61u, 64u}, {29u, 32u}, {64u, 32u}, {1u, 32u}}) {
+        std::vector<float> rows;  // their bits, whoever is beside them
+        for (const auto& [n, at_once] : {std::pair{most, 64u},
+                                         {61u, 64u},
+                                         {29u, 32u},
+                                         {64u, 32u},
+                                         {1u, 32u},
+                                         {most, 128u},
+                                         {117u, 128u},
+                                         {1u, 128u}}) {
           SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(n_out) + " outputs of " + std::to_string(width));
           RowsArgs args{.x = nullptr, .n_rows = n, .width = width, .n_parts = 2};
           args.parts[0] = {w.planes, out.data(), on_bias.data(), n_out};
@@ -83,9 +91,9 @@ TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
           if (n == most) {
             EXPECT_LE(nmse(values, product(w, x, bias)), 3e-7);
             EXPECT_LE(nmse(out2.values(), product(w2, x, {})), 3e-7);
-            row.assign(values.begin(), values.begin() + n_out);
+            if (rows.empty()) rows = values;
           }
-          EXPECT_TRUE(std::equal(row.begin(), row.end(), values.begin()));
+          EXPECT_TRUE(std::equal(rows.begin(), rows.begin() + size_t{n} * n_out, values.begin()));
         }
       }
     }
@@ -103,14 +111,14 @@ TEST_P(StreamedRows, NormaliseSumAndActivate) {
     const auto gates = product(gate, normed, bias), ups = product(up, normed, {}), plain = product(gate, x, bias);
     const auto on_x = put(x), on_norm = put(norm), on_normed = space(kRows * kWidth), on_bias = put(bias);
     const auto out = space(kRows * kOut), out2 = space(kRows * kOut), activated = space(kRows * kOut);
-    for (const uint32_t n_shares : {0u, 1u}) {
+    for (const auto& [at_once, n_shares] : {std::pair{64u, 0u}, {64u, 1u}, {128u, 0u}, {128u, 1u}}) {
       const auto on_sum = put(before);
       RowsArgs args{.x = nullptr, .n_rows = kRows, .width = kWidth, .n_parts = 1};
       args.parts[0] = {gate.planes, out.data(), on_bias.data(), kOut};
       args.parts[1] = {up.planes, out2.data(), nullptr, kOut};
       args.sum = on_sum.data();
       args.sum_scale = 0.5f;
-      stream({.x = on_x.data(), .n_shares = n_shares}, args, dtype);
+      stream({.x = on_x.data(), .at_once = at_once, .n_shares = n_shares}, args, dtype);
       std::vector<float> expected;
       for (uint32_t i = 0; i < kRows * kOut; i++) expected.push_back(before[i] + 0.5f * plain[i]);
       EXPECT_LE(nmse(on_sum.values(), expected), 3e-7);
@@ -119,27 +127,33 @@ TEST_P(StreamedRows, NormaliseSumAndActivate) {
       args.n_parts = 2;
       args.activated = activated.data();
       args.after = StreamAfter::silu;
-      stream({.x = on_x.data(), .norm_weight = on_norm.data(), .normed = on_normed.data(), .n_shares = n_shares}, args,
-             dtype);
+      const Given given{on_x.data(), on_norm.data(), on_normed.data(), at_once, n_shares};
+      stream(given, args, dtype);
       const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
       for (uint32_t i = 0; i < kRows * kOut; i++) expected[i] = static_cast<float>(silu(gates[i]) * ups[i]);
       EXPECT_LE(nmse(on_normed.values(), normed), 1e-12);
       EXPECT_LE(nmse(out.values(), gates), 3e-7);
       EXPECT_LE(nmse(out2.values(), ups), 3e-7);
-      EXPECT_LE(nmse(activated.values(), expected), 2e-6);
+      const auto values = activated.values();
+      EXPECT_LE(nmse(values, expected), 2e-6);
+      args.parts[0].out = args.parts[1].out = nullptr;
+      stream(given, args, dtype);
+      EXPECT_EQ(activated.values(), values);
     }
   }
 }
 
 TEST_P(StreamedRows, OfTwoFormats) {
   const uint32_t n = 45, width = 512, n_shares = 2;
-  for (const DType dtype : {DType::q4_k, DType::q5_k}) {
+  for (const auto& [dtype, at_once] :
+       {std::pair{DType::q4_k, 64u}, {DType::q5_k, 64u}, {DType::q4_k, 128u}, {DType::q5_k, 128u}}) {
     const TestWeight a = weight(dtype, 272, width), b = weight(DType::q6_k, 48, width);
     const auto x = noise(n * width);
     const auto on_x = put(x), out_a = space(n * 272), out_b = space(n * 48);
-    const auto in_a = inputs_of({.x = on_x.data()}, dtype, n, width);
-    const auto in_b = inputs_of({.x = on_x.data()}, DType::q6_k, n, width);
-    const auto partial = space(size_t{3} * n_shares * kRowsTileSums);
+    const auto in_a = inputs_of({.x = on_x.data(), .at_once = at_once}, dtype, n, width);
+    const auto in_b = inputs_of({.x = on_x.data(), .at_once = at_once}, DType::q6_k, n, width);
+    const uint32_t n_passes = rows_passes(n, at_once);
+    const auto partial = space(size_t{3} * n_shares * n_passes * kRowsPassSums);
     const auto counters = put(std::vector<uint32_t>(6));
     RowsPairArgs args{};
     args.first = {.x = in_a.data(), .n_rows = n, .width = width, .n_parts = 1};
@@ -150,10 +164,11 @@ TEST_P(StreamedRows, OfTwoFormats) {
     args.second.x = in_b.data();
     args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
     args.second.first_block = 4, args.second.n_tiles = 1, args.second.n_blocks = 2;
-    args.second.partial += 4 * kRowsTileSums, args.second.counters += 4;
+    args.second.partial += size_t{4} * n_passes * kRowsPassSums, args.second.counters += 4;
     const uint32_t bytes =
-        std::max(rows_shared_bytes(strip_shape(dtype), 64), rows_shared_bytes(strip_shape(DType::q6_k), 64));
-    run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_q6_k_64", {{6}, kRowsThreads, bytes}, args);
+        std::max(rows_shared_bytes(strip_shape(dtype), at_once), rows_shared_bytes(strip_shape(DType::q6_k), at_once));
+    run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_q6_k_" + std::to_string(at_once),
+        {{6}, rows_threads(at_once), bytes}, args);
     EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
     EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
   }

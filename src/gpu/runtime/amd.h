@@ -102,6 +102,9 @@ RF_DEVICE float log_f32(float v) {
 RF_DEVICE float round_f32(float v) {
   return __builtin_rintf(v);
 }
+RF_DEVICE float quotient_f32(float a, float b) {
+  return a * __builtin_amdgcn_rcpf(b);
+}
 RF_DEVICE float fma_f32(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }

@@ -82,6 +82,9 @@ RF_DEVICE float log_f32(float v) {
 RF_DEVICE float round_f32(float v) {
   return rintf(v);
 }
+RF_DEVICE float quotient_f32(float a, float b) {
+  return __fdividef(a, b);
+}
 RF_DEVICE float fma_f32(float a, float b, float c) {
   return fmaf(a, b, c);
 }

@@ -87,6 +87,9 @@ RF_DEVICE float log_f32(float v) {
 RF_DEVICE float round_f32(float v) {
   return std::nearbyint(v);
 }
+RF_DEVICE float quotient_f32(float a, float b) {
+  return a / b;
+}
 RF_DEVICE float fma_f32(float a, float b, float c) {
   return std::fma(a, b, c);
 }

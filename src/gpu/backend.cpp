@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gpu/kernels/attend_tiles.h"
 #include "gpu/runner.h"
 #include "gpu/supported.h"
 #include "model/rope.h"
@@ -145,6 +146,9 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
                                      const WeightStore& weights) {
   if (batch.n_rows() > gpu::Recordings::kMaxRows) return Backend::run_settled(stages, batch, weights);
   const gpu::BatchView view = TRY(begin_pass(batch));
+  if (n_rows_ > gpu::Recordings::kMaxMixedRows && batch_.most_rows() >= gpu::kMinTiledRows) {
+    return Backend::run_settled(stages, batch, weights);
+  }
   // Launched for the longest sequence there can be: what is recorded must serve all.
   const Runner runner(*this, view, {max_positions_}, weights);
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));

@@ -15,8 +15,9 @@ namespace rocmforge::gpu {
 
 class Recordings {
  public:
-  // More rows than these are worth their launches.
-  static constexpr uint32_t kMaxRows = 64;
+  // More rows than these are worth their launches; so are prompts of more than kMaxMixedRows, which have attention of
+  // their own.
+  static constexpr uint32_t kMaxRows = 128, kMaxMixedRows = 64;
   static constexpr size_t kMaxKept = 32;
 
   struct Key {

@@ -81,7 +81,7 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
                        .softcap = step.softcap};
   const bool f16 = self_.kv_type_ == KvType::f16;
   // Passes that may be recorded do without: launched and replayed they give the same bits.
-  if (f16 && n > gpu::Recordings::kMaxRows && extent_.most_rows >= gpu::kMinTiledRows &&
+  if (f16 && n > gpu::Recordings::kMaxMixedRows && extent_.most_rows >= gpu::kMinTiledRows &&
       gpu::has_attend_tiles(step.head_size)) {
     if (self_.device_->has_hopper() && gpu::has_attend_hopper(step.head_size, step.softcap)) {
       const auto kernel = step.head_size <= 64 ? FixedKernel::attend_hopper_64 : FixedKernel::attend_hopper_128;

@@ -140,6 +140,10 @@ struct MatrixAttention {
         RF_UNROLL
         for (uint32_t b = 0; b < kValueBlocks; b++) F::multiply_values(sums[b], values[i][b], weights);
       }
+      if (goes_on && kParts > 1) {
+        load_values(next, end);
+        has_values = true;
+      }
     }
   }
 

@@ -29,6 +29,12 @@ class JsonValue {
     requires std::is_constructible_v<State, T&&>
   JsonValue(T&& value) : state_(std::forward<T>(value)) {}
   JsonValue(const char* text) : state_(std::string(text)) {}
+  // By assignment: should memory run out while libstdc++ constructs a variant of strings and vectors from another, it
+  // would destroy what never was (it takes such a variant to hold a value always).
+  JsonValue(const JsonValue& other) : state_(nullptr) { state_ = other.state_; }
+  JsonValue(JsonValue&&) = default;
+  JsonValue& operator=(const JsonValue&) = default;
+  JsonValue& operator=(JsonValue&&) = default;
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(state_); }
   const State& state() const { return state_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <thread>
@@ -205,8 +206,17 @@ void Engine::cancel(RequestId id) {
   state_->changed.notify_one();
 }
 
+// Our code throws nothing, but memory can run out, and what a step was at is not known then: all end, and the registry
+// makes another engine for who comes next.
 void Engine::State::work() {
-  while (work_once()) continue;
+  Error no_memory{ErrorCode::out_of_memory, "engine: no memory left for a step"};
+  for (bool goes_on = true; goes_on;) {
+    try {
+      goes_on = work_once();
+    } catch (const std::bad_alloc&) {
+      if (!core.is_dead()) core.die(std::move(no_memory));
+    }
+  }
 }
 
 // Lets in who has come, sends off who has been cancelled, runs a step. False at the end.
@@ -216,7 +226,10 @@ bool Engine::State::work_once() {
   std::optional<Error> end;
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return stopping || !arrivals.empty() || !cancels.empty() || core.has_work(); });
+    changed.wait(lock, [&] {
+      const bool is_news = core.is_dead() && !death;
+      return stopping || !arrivals.empty() || !cancels.empty() || core.has_work() || is_news;
+    });
     arrived.swap(arrivals);
     cancelled.swap(cancels);
     end = stopping;

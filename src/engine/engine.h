@@ -35,7 +35,7 @@ struct EngineStats {
   uint32_t n_running = 0, n_waiting = 0;
   uint32_t n_pages = 0, n_pages_used = 0, n_pages_cached = 0;  // cached: kept for their prefix, free when needed
   bool is_draining = false;
-  bool is_dead = false;  // the device failed for good; every request has been ended
+  bool is_dead = false;  // the device failed for good, or memory ran out in a step; every request has been ended
   LoadingStats loading;
   // Since the engine was made.
   uint64_t n_requests = 0, n_finished = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;

@@ -1,6 +1,7 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -59,6 +60,17 @@ void EngineCore::end_all(const Error& error) {
     CHECK(scheduler_.cancel(id));
     totals_.n_failed++;
     request->finish(clock_(), FinishReason::error, error);
+  }
+}
+
+void EngineCore::die(Error error) noexcept {
+  death_ = std::move(error);
+  for (const auto& [id, request] : std::exchange(requests_, {})) {
+    totals_.n_failed++;
+    try {
+      request->finish(clock_(), FinishReason::error, death_);
+    } catch (const std::bad_alloc&) {
+    }
   }
 }
 

@@ -37,8 +37,10 @@ class EngineCore {
   // Between steps: its end is sent before this returns, after what it has said.
   void cancel(RequestId id);
   void end_all(const Error& error);
+  // Ends all, also after a step that was left by an exception. Who cannot even be told is dropped.
+  void die(Error error) noexcept;
 
-  bool has_work() const { return scheduler_.has_work(); }
+  bool has_work() const { return !is_dead() && scheduler_.has_work(); }
   size_t n_requests() const { return requests_.size(); }
   // Schedules, runs, samples, commits, delivers. A failure ends the requests that took part in the step, and when the
   // device cannot be used again all of them: then is_dead().

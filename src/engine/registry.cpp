@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "base/units.h"
@@ -104,15 +105,21 @@ ModelRegistry::State::Entry* ModelRegistry::State::find(std::string_view name) c
 }
 
 void ModelRegistry::State::begin_load(Entry& entry) {
+  entry.loader = std::thread([this, &entry] { load(entry); });  // it waits for the lock
   entry.state = ModelState::loading;
   entry.load_began = options.clock();
   entry.n_loads++;
   entry.unload_after_load = false;
-  entry.loader = std::thread([this, &entry] { load(entry); });
 }
 
 void ModelRegistry::State::load(Entry& entry) {
-  auto opened = open_in_room(entry);
+  auto opened = [&]() -> Result<std::shared_ptr<ReadyModel>> {
+    try {
+      return open_in_room(entry);
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorCode::out_of_memory, "registry: no memory to open the model with"};
+    }
+  }();
   std::vector<Ready> waiters;
   {
     const std::lock_guard lock(mutex);
@@ -406,41 +413,33 @@ void ModelRegistry::acquire(std::string_view name, Ready ready) {
   if (now) ready(std::move(*now));
 }
 
-std::optional<ModelHandle> ModelRegistry::try_acquire(std::string_view name) {
-  const std::lock_guard lock(state_->mutex);
-  State::Entry* entry = state_->find(name);
-  if (entry == nullptr || state_->is_draining) return std::nullopt;
-  state_->retire_dead(*entry);
-  if (entry->state != ModelState::ready) return std::nullopt;
-  entry->last_use = state_->options.clock();
-  return ModelHandle(entry->model);
-}
-
-Result<void> ModelRegistry::load(std::string_view name) {
+Result<ModelState> ModelRegistry::load(std::string_view name) {
   const std::lock_guard lock(state_->mutex);
   State::Entry* entry = state_->find(name);
   if (entry == nullptr) return not_found(name);
   if (state_->is_draining) return draining();
   state_->retire_dead(*entry);
-  switch (entry->state) {
+  const ModelState found = entry->state;
+  switch (found) {
     case ModelState::ready:
     case ModelState::loading:
-      return {};
+      return found;
     case ModelState::failed:  // who asks for it by name wants it tried now
     case ModelState::unloaded:
       state_->begin_load(*entry);
-      return {};
+      return found;
   }
   RF_UNREACHABLE("a ModelState outside its enum");
 }
 
-Result<void> ModelRegistry::unload(std::string_view name) {
+Result<ModelState> ModelRegistry::unload(std::string_view name) {
   const std::lock_guard lock(state_->mutex);
   State::Entry* entry = state_->find(name);
   if (entry == nullptr) return not_found(name);
-  if (entry->state == ModelState::ready) state_->retire(*entry);
-  if (entry->state == ModelState::loading) entry->unload_after_load = true;
-  return {};
+  const ModelState found = entry->state;
+  if (found == ModelState::ready) state_->retire(*entry);
+  if (found == ModelState::loading) entry->unload_after_load = true;
+  return found;
 }
 
 void ModelRegistry::begin_drain() {

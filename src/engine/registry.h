@@ -101,13 +101,12 @@ class ModelRegistry {
   // or what made the load or the device fail.
   using Ready = std::function<void(Result<ModelHandle>)>;
   void acquire(std::string_view name, Ready ready);
-  // The model if it is ready now.
-  std::optional<ModelHandle> try_acquire(std::string_view name);
 
-  // Begins a load; list() shows how far it is. model_not_found, draining
-  Result<void> load(std::string_view name);
+  // Both tell the state that they found.
+  // Begins a load where there is none; list() shows how far it is. model_not_found, draining
+  Result<ModelState> load(std::string_view name);
   // Unloads as soon as its requests have ended; new ones load it again. model_not_found
-  Result<void> unload(std::string_view name);
+  Result<ModelState> unload(std::string_view name);
 
   // Waiting acquires end (draining), new ones are refused, engines drain.
   void begin_drain();

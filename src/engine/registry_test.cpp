@@ -80,7 +80,6 @@ uint64_t bill_of_one() {
 TEST(Registry, LoadsOnceForAllWhoAsk) {
   const auto registry = make(options_for({"story"}));
   EXPECT_EQ(state_of(*registry, "story"), ModelState::unloaded);
-  EXPECT_FALSE(registry->try_acquire("story"));
   std::vector<std::thread> threads;
   std::vector<const ReadyModel*> models(16);
   for (auto& model : models) {
@@ -93,7 +92,7 @@ TEST(Registry, LoadsOnceForAllWhoAsk) {
   EXPECT_EQ(entry.state, ModelState::ready);
   EXPECT_EQ(entry.facts->architecture, "llama");
   EXPECT_EQ(entry.file_bytes, std::filesystem::file_size(story_path()));
-  EXPECT_FALSE(answer(**registry->try_acquire("story")).empty());
+  EXPECT_FALSE(answer(*acquire(*registry, "story").value()).empty());
 }
 
 TEST(Registry, KnowsItsNames) {
@@ -189,7 +188,9 @@ TEST(Registry, AnUnloadedModelFinishesItsRequests) {
     GenerationRequest request{{TokenId(1)}, greedy(), 100, {}, true};
     ASSERT_TRUE(model->engine().submit(request, collector.receiver()).ok());
   }
-  ASSERT_TRUE(registry->unload("story").ok());
+  EXPECT_EQ(registry->load("story").value(), ModelState::ready) << "nothing to do";
+  EXPECT_EQ(registry->unload("story").value(), ModelState::ready);
+  EXPECT_EQ(registry->unload("story").value(), ModelState::unloaded);
   EXPECT_EQ(state_of(*registry, "story"), ModelState::unloaded);
   EXPECT_EQ(collector.wait().reason, FinishReason::length);
   EXPECT_EQ(collector.tokens().size(), 100u);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "base/json.h"
@@ -134,8 +135,10 @@ TEST_F(ServerTest, UnloadsWhileRequestsRun) {
 }
 
 TEST_F(ServerTest, RequestsWaitForModelsThatTakeTurns) {
-  ask("/generate", R"({"prompt":"Once","max_tokens":1})");
-  const uint64_t one = (*registry_->try_acquire("story"))->engine().memory_bill().total();
+  std::promise<uint64_t> bill;
+  registry_->acquire("story",
+                     [&](Result<ModelHandle> model) { bill.set_value((*model)->engine().memory_bill().total()); });
+  const uint64_t one = bill.get_future().get();
   stop();
   start(0ms, {{.name = "a", .path = story()}, {.name = "b", .path = story()}}, one * 3 / 2);
   const auto body = [](std::string_view model) {

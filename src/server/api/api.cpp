@@ -152,13 +152,17 @@ void Api::begin_drain() {
 }
 
 void Api::handle(std::shared_ptr<Exchange> exchange) const {
-  const Request& request = exchange->request();
   Call call{.shared = shared_,
-            .exchange = exchange,
+            .exchange = std::move(exchange),
             .owner = {},
             .argument = {},
             .origin = {},
             .arrived = shared_->options.clock()};
+  call.attempt([&] { dispatch(call); });
+}
+
+void Api::dispatch(Call& call) const {
+  const Request& request = call.exchange->request();
   const Access& access = shared_->access;
   if (!access.is_host_allowed(request)) {
     return call.refuse(
@@ -193,9 +197,7 @@ void Api::handle(std::shared_ptr<Exchange> exchange) const {
     return call.refuse(ApiError::unavailable("The server is about to stop.", "draining", 5));
   }
   call.argument = std::move(match.argument);
-  if (match.route->where == Where::loop) {
-    return call.attempt([&] { match.route->call(call); });
-  }
+  if (match.route->where == Where::loop) return match.route->call(call);
   shared_->post_work([route = match.route, call] { call.attempt([&] { route->call(call); }); });
 }
 

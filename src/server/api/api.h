@@ -28,6 +28,8 @@ class Api {
   Metrics& metrics() const { return shared_->metrics; }
 
  private:
+  void dispatch(Call& call) const;
+
   std::shared_ptr<ApiShared> shared_;
 };
 

@@ -49,10 +49,16 @@ ApiError ApiError::bad_param(std::string param, std::string message, std::string
 ApiError ApiError::not_found(std::string message, std::string code) {
   return {.status = 404, .message = std::move(message), .code = std::move(code)};
 }
+ApiError ApiError::model_not_found() {
+  return not_found("There is no model of this name; GET /v1/models lists them.", "model_not_found");
+}
 ApiError ApiError::unauthorized() {
   return {.status = 401,
           .message = "A valid API key is needed: send it as 'Authorization: Bearer KEY'.",
           .code = "invalid_api_key"};
+}
+ApiError ApiError::out_of_memory() {
+  return unavailable("There is not enough memory for this request now.", "out_of_memory", 1);
 }
 ApiError ApiError::unavailable(std::string message, std::string code, int retry_after) {
   return {.status = 503, .message = std::move(message), .code = std::move(code), .retry_after = retry_after};
@@ -84,9 +90,10 @@ ApiError ApiError::from(const Error& error) {
     case ErrorCode::draining:
       return unavailable("The server is about to stop.", "draining", 5);
     case ErrorCode::out_of_memory:
+      log(LogLevel::warn, "server: {}", error.message);
       return unavailable("There is not enough memory for this model now.", "out_of_memory", 10);
     case ErrorCode::model_not_found:
-      return not_found(error.message, "model_not_found");
+      return model_not_found();
     case ErrorCode::invalid_argument:
     case ErrorCode::out_of_range:
     case ErrorCode::unsupported:

@@ -30,7 +30,9 @@ struct ApiError {
 
   static ApiError bad_param(std::string param, std::string message, std::string code = {});
   static ApiError not_found(std::string message, std::string code = {});
+  static ApiError model_not_found();
   static ApiError unauthorized();
+  static ApiError out_of_memory();  // for one request, now
   static ApiError unavailable(std::string message, std::string code, int retry_after);
   static ApiError context_length(uint64_t n_context, uint64_t n_prompt, uint64_t n_answer);
   static ApiError from(const HttpError& error);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -83,14 +84,17 @@ void Call::start_event_stream() const {
   exchange->write(":\n\n");  // the client sees a living stream before the prompt is computed
 }
 
-void Call::attempt(const std::function<void()>& work) const {
+void Call::give_up(const std::exception& why) const noexcept {
   try {
-    work();
-  } catch (const std::exception& e) {
-    log(LogLevel::error, "server: a request failed: {}", e.what());
-    const ApiError error{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
+    log(LogLevel::error, "server: a request failed: {}", why.what());
+    const bool is_short = dynamic_cast<const std::bad_alloc*>(&why) != nullptr;  // of memory
+    const ApiError error =
+        is_short ? ApiError::out_of_memory()
+                 : ApiError{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
     shared->metrics.answered(error.status);
     exchange->give_up(error.head(), error.to_json());
+  } catch (const std::exception&) {  // not even an error can be said
+    exchange->cancel();
   }
 }
 

@@ -5,6 +5,7 @@
 // generation come on the event loop, too (deliveries.h). None of it waits for anything.
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -61,9 +62,21 @@ struct Call {
   void respond(ResponseHead head, std::string body) const;
   void start_event_stream() const;
 
+  // Ends the request, whatever has become of it: with an error if nothing was sent yet, else by closing.
+  void give_up(const std::exception& why) const noexcept;
+
   // Does a part of this request's work. Our code throws nothing, but memory can run out: that is this request's end,
-  // not everybody's.
-  void attempt(const std::function<void()>& work) const;
+  // not everybody's. False: it was given up.
+  template <class Work>
+  bool attempt(Work&& work) const noexcept {
+    try {
+      work();
+      return true;
+    } catch (const std::exception& e) {
+      give_up(e);
+      return false;
+    }
+  }
 
   // The body as a JSON object; refuses and gives nothing when it is not one.
   std::optional<JsonValue> read_body() const;

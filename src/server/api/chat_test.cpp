@@ -225,9 +225,10 @@ TEST_F(ChatTest, MemoryThatRunsOutEndsItsRequestOnly) {
     };
     const auto exchange = send("POST", kChat, chat(is_stream ? R"("n":2,"stream":true)" : R"("n":2)"));
     const Answer answer = answer_of(exchange);
-    EXPECT_EQ(answer.status, 500);
-    EXPECT_EQ(*answer.header("x-should-retry"), "false");
-    EXPECT_EQ(text(at(answer.json(), "error", "code")), "internal_error");
+    EXPECT_EQ(answer.status, 503);
+    EXPECT_TRUE(answer.header("Retry-After"));
+    EXPECT_EQ(text(at(answer.json(), "error", "code")), "out_of_memory");
+    EXPECT_TRUE(submitted_[0].is_cancelled);
     send_tokens(0, {" a"});  // the choice that was accepted has nobody to tell
     send_finish(0);
     model_->generate = accept;

@@ -1,5 +1,6 @@
 #include "server/api/deliveries.h"
 
+#include <new>
 #include <utility>
 
 namespace rocmforge::server {
@@ -25,10 +26,14 @@ void Deliveries::push(Delivery delivery) {
   if (is_mine || (is_first && !wake_loop())) deliver();
 }
 
-bool Deliveries::wake_loop() {
-  const std::lock_guard lock(posting_);
-  if (post_) post_([self = shared_from_this()] { self->deliver(); });
-  return post_ != nullptr;
+bool Deliveries::wake_loop() noexcept {
+  try {
+    const std::lock_guard lock(posting_);
+    if (post_) post_([self = shared_from_this()] { self->deliver(); });
+    return post_ != nullptr;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void Deliveries::deliver() {
@@ -38,7 +43,12 @@ void Deliveries::deliver() {
     taken_.swap(waiting_);
     is_posted_ = false;
   }
-  for (Delivery& delivery : taken_) (*delivery.receiver)(std::move(delivery.event));
+  for (Delivery& delivery : taken_) {
+    try {
+      (*delivery.receiver)(std::move(delivery.event));
+    } catch (const std::bad_alloc&) {  // its request is lost; those of the others are not
+    }
+  }
   taken_.clear();
 }
 

@@ -40,7 +40,7 @@ class Deliveries : public std::enable_shared_from_this<Deliveries> {
 
   explicit Deliveries(Post post) : post_(std::move(post)) {}
   void push(Delivery delivery);
-  bool wake_loop();  // false: it has ended
+  bool wake_loop() noexcept;  // false: it has ended, or there is no memory to wake it with
   void deliver();
 
   std::mutex delivering_;  // held while receivers are called: one at a time, in order

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "server/api/generation_fields.h"
 #include "server/api/routes.h"
@@ -73,6 +74,10 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       : call_(std::move(call)), fields_(std::move(fields)), model_(std::move(model)), results_(fields_.inputs.size()) {
     for (const auto& input : fields_.inputs) n_tokens_ += input.size();
   }
+  // An engine that had no memory left may have dropped it.
+  ~EmbeddingRun() {
+    if (!is_over_) call_.give_up(std::bad_alloc());
+  }
 
   void start() {
     call_.exchange->on_cancel([weak = weak_from_this(), shared = call_.shared] {
@@ -91,7 +96,8 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
     const ModelRef model = model_;
     lock.unlock();
     const auto receive = [self = shared_from_this(), index](RequestEvent&& event) {
-      if (auto* finish = std::get_if<FinishEvent>(&event)) self->finish(index, std::move(*finish));
+      auto* last = std::get_if<FinishEvent>(&event);
+      if (last && !self->call_.attempt([&] { self->finish(index, std::move(*last)); })) self->cancel();
     };
     const auto accepted =
         model->embed({.tokens = std::move(fields_.inputs[index]), .pooling = fields_.pooling}, receive);
@@ -112,7 +118,9 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       }
       n_finished_++;
     }
-    call_.shared->post_work([self = shared_from_this()] { self->call_.attempt([&] { self->go_on(); }); });
+    call_.shared->post_work([self = shared_from_this()] {
+      if (!self->call_.attempt([&] { self->go_on(); })) self->cancel();
+    });
   }
 
   // On a worker: many numbers take a while to be written.
@@ -203,6 +211,7 @@ EmbeddingFields read_fields(Fields& fields, const ServedModel& model) {
   } else if (pooling != "mean") {
     fields.refuse("pooling", "must be \"mean\" or \"last\".");
   }
+  fields.text("user");  // without effect, and yet of no other type
   out.n_dimensions = static_cast<size_t>(fields.integer("dimensions", 1, model.n_embedding).value_or(0));
   const JsonValue* input = fields.find("input");
   const auto* array = input ? input->as<JsonArray>() : nullptr;

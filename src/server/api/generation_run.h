@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,7 +42,12 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
                     uint32_t n_per_prompt) {
     std::shared_ptr<GenerationRun> run(new GenerationRun(std::move(call), std::move(model), std::move(id),
                                                          std::move(shape), requests.size(), n_per_prompt));
-    run->submit(std::move(requests));
+    if (!run->call_.attempt([&] { run->submit(std::move(requests)); })) run->abandon();
+  }
+
+  // An engine that had no memory left may have dropped it.
+  ~GenerationRun() {
+    if (!is_over_) call_.give_up(std::bad_alloc());
   }
 
  private:
@@ -113,9 +119,27 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
   }
 
   void receive(uint32_t choice, RequestEvent&& event) {
+    const bool is_well = call_.attempt([&] {
+      const std::lock_guard lock(mutex_);
+      if (is_open_) {
+        handle(choice, std::move(event));
+      } else if (!is_over_) {
+        held_.emplace_back(choice, std::move(event));
+      }
+    });
+    if (!is_well) abandon();
+  }
+
+  // The exchange was given up.
+  void abandon() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(is_over_, true)) return;
+      end_record("error");
+    }
+    cancel();
     const std::lock_guard lock(mutex_);
-    if (is_open_ && !is_over_) return handle(choice, std::move(event));
-    if (!is_over_) held_.emplace_back(choice, std::move(event));
+    release();
   }
 
   // All below with mutex_ held.

@@ -34,21 +34,19 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.end_object();
 }
 
-ApiError no_such_model() {
-  return ApiError::not_found("There is no model of this name; GET /v1/models lists them.", "model_not_found");
-}
-
-// Begins `what` with the model that the body names.
-void change_model(const Call& call, const std::function<Result<void>(std::string_view)>& what, const char* status) {
+// Begins `what` with the model that the body names, unless there is nothing to do.
+void change_model(const Call& call, const std::function<Result<ModelState>(std::string_view)>& what,
+                  std::string_view (*status_after)(ModelState)) {
   const auto body = call.read_body();
   if (!body) return;
   Fields fields(*body);
   const auto name = fields.text("model", 512);
   if (!name) fields.refuse("model", "must name a model.");
   if (fields.error()) return call.refuse(*fields.error());
-  if (const auto done = what(*name); !done.ok()) return call.refuse(ApiError::from(done.error()));
+  const auto found = what(*name);
+  if (!found.ok()) return call.refuse(ApiError::from(found.error()));
   JsonWriter w;
-  w.begin_object().key("model").value(*name).key("status").value(status);
+  w.begin_object().key("model").value(*name).key("status").value(status_after(*found));
   call.respond(200, w.end_object().take());
 }
 
@@ -78,17 +76,21 @@ void list_models(const Call& call) {
 void show_model(const Call& call) {
   const auto models = call.shared->models.list();
   const auto found = std::ranges::find(models, call.argument, &ModelEntry::name);
-  if (found == models.end()) return call.refuse(no_such_model());
+  if (found == models.end()) return call.refuse(ApiError::model_not_found());
   JsonWriter w;
   write_model(w, *found, call.shared->options.n_context);
   call.respond(200, w.take());
 }
 
 void load_model(const Call& call) {
-  change_model(call, call.shared->models.load, "loading");
+  change_model(call, call.shared->models.load,
+               [](ModelState found) { return state_name(found == ModelState::ready ? found : ModelState::loading); });
 }
 void unload_model(const Call& call) {
-  change_model(call, call.shared->models.unload, "unloading");
+  change_model(call, call.shared->models.unload, [](ModelState found) -> std::string_view {
+    const bool is_there = found == ModelState::ready || found == ModelState::loading;
+    return is_there ? "unloading" : state_name(ModelState::unloaded);
+  });
 }
 
 }  // namespace rocmforge::server

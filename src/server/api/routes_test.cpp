@@ -241,8 +241,17 @@ TEST_F(RoutesTest, B26_OneModelByName) {
 }
 
 TEST_F(RoutesTest, ModelsLoadAndUnload) {
-  EXPECT_EQ(text(at(post("/v1/models/load", R"({"model":"story"})").json(), "status")), "loading");
-  EXPECT_EQ(text(at(post("/models/unload", R"({"model":"story"})").json(), "status")), "unloading");
+  const auto status = [&](const char* path, ModelState found) {
+    entries_[0].state = found;
+    return text(at(post(path, R"({"model":"story"})").json(), "status"));
+  };
+  EXPECT_EQ(status("/v1/models/load", ModelState::unloaded), "loading");
+  EXPECT_EQ(status("/v1/models/load", ModelState::failed), "loading");
+  EXPECT_EQ(status("/v1/models/load", ModelState::loading), "loading");
+  EXPECT_EQ(status("/v1/models/load", ModelState::ready), "ready");
+  EXPECT_EQ(status("/models/unload", ModelState::ready), "unloading");
+  EXPECT_EQ(status("/models/unload", ModelState::loading), "unloading");
+  EXPECT_EQ(status("/models/unload", ModelState::unloaded), "unloaded");
   EXPECT_EQ(post("/v1/models/load", R"({"model":"none"})").status, 404);
   EXPECT_EQ(post("/v1/models/load", "{}").status, 400);
 }

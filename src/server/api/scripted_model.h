@@ -121,9 +121,11 @@ class ScriptedApi : public ::testing::Test {
       if (!is_ready_) return waiting_.push_back(std::move(ready));
       ready(ModelRef(model_));
     };
-    source.load = source.unload = [](std::string_view name) -> Result<void> {
-      if (name != "story") return Error{ErrorCode::model_not_found, "no such model"};
-      return {};
+    source.load = source.unload = [this](std::string_view name) -> Result<ModelState> {
+      for (const ModelEntry& entry : entries_) {
+        if (entry.name == name) return entry.state;
+      }
+      return Error{ErrorCode::model_not_found, "no such model"};
     };
     entries_ = {
         {.name = "story", .path = "/secret/story.gguf", .modified_seconds = 1700000000, .state = ModelState::ready},

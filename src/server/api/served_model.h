@@ -34,7 +34,7 @@ struct ModelSource {
   std::function<std::vector<ModelEntry>()> list;
   std::function<std::string()> default_name;
   std::function<void(std::string_view, std::function<void(Result<ModelRef>)>)> acquire;
-  std::function<Result<void>(std::string_view)> load, unload;
+  std::function<Result<ModelState>(std::string_view)> load, unload;
 };
 
 }  // namespace rocmforge::server

@@ -8,6 +8,7 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <ctime>
+#include <new>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -64,7 +65,7 @@ void Connection::sweep(Time now) {
   if (is_closed_) return;
   if (phase_ == Phase::answer) {
     if (is_pipelined_ && client_is_gone()) close();
-    if (now >= ping_at_) output_.cancel();
+    if (now >= ping_at_ || exchange_->has_output()) output_.cancel();
     return;
   }
   if (now < deadline_ && !(phase_ == Phase::body && now >= body_deadline_)) return;
@@ -117,13 +118,12 @@ awaitable<bool> Connection::read_request(Request& out) {
   const HttpOptions& options = context_.options;
   enter(Phase::idle, options.keep_alive_idle);
   std::string chunk(kReadBytes, '\0');
-  bool said_continue = false;
+  bool said_continue = false, has_memory = take_bytes({});  // what came with the last request
   for (;;) {
-    if (!unread_.empty()) {
-      const size_t n_taken = parser_.feed(unread_);
-      unread_.erase(0, n_taken);
+    if (!has_memory) {
+      co_await send_error({503, "there is not enough memory for it"});
+      co_return false;
     }
-    note_body_bytes(parser_.body_bytes());
     if (context_.n_pending_body_bytes > options.max_pending_body_bytes) {
       note_body_bytes(0);
       co_await send_error({503, "too many large requests at once"});
@@ -158,7 +158,23 @@ awaitable<bool> Connection::read_request(Request& out) {
       if (timed_out_ && !is_closed_) co_await send_error({408, "the request took too long to arrive"});
       co_return false;
     }
-    unread_.append(chunk.data(), n);
+    has_memory = take_bytes({chunk.data(), n});
+  }
+}
+
+// False: there is no memory for them, and the request is forgotten.
+bool Connection::take_bytes(std::string_view bytes) {
+  try {
+    unread_.append(bytes);
+    const size_t n_taken = parser_.feed(unread_);
+    unread_.erase(0, n_taken);
+    note_body_bytes(parser_.body_bytes());
+    return true;
+  } catch (const std::bad_alloc&) {
+    unread_ = {};
+    parser_ = RequestParser(context_.options.limits);
+    note_body_bytes(0);
+    return false;
   }
 }
 

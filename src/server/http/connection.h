@@ -52,6 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Phase : uint8_t { idle, head, body, answer, write };
 
   boost::asio::awaitable<bool> read_request(Request& out);
+  bool take_bytes(std::string_view bytes);
   boost::asio::awaitable<bool> answer(std::shared_ptr<Exchange> exchange, bool keep);
   boost::asio::awaitable<bool> send(std::string bytes);
   boost::asio::awaitable<void> send_error(HttpError error);

@@ -1,17 +1,23 @@
 #include "server/http/exchange.h"
 
+#include <new>
 #include <utility>
 
 #include "base/check.h"
 
 namespace rocmforge::server {
 
-// Calls the reader, outside the lock.
-void Exchange::add(std::unique_lock<std::mutex> lock) {
-  std::function<void()> wake;
-  if (!std::exchange(is_woken_, true)) wake = wake_;
-  lock.unlock();
-  if (wake) wake();
+// Calls the reader, outside the lock, after what else there is to call. Where there is no memory for that, the reader
+// finds out by itself (has_output()).
+void Exchange::wake(std::unique_lock<std::mutex> lock, const std::function<void()>& first) noexcept {
+  try {
+    std::function<void()> reader;
+    if (!std::exchange(is_woken_, true)) reader = wake_;
+    lock.unlock();
+    if (first) first();
+    if (reader) reader();
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Exchange::respond(ResponseHead head, std::string body) {
@@ -21,7 +27,7 @@ void Exchange::respond(ResponseHead head, std::string body) {
   head_ = std::move(head);
   bytes_ = std::move(body);
   is_finished_ = true;
-  add(std::move(lock));
+  wake(std::move(lock));
 }
 
 void Exchange::give_up(ResponseHead head, std::string body) {
@@ -31,7 +37,7 @@ void Exchange::give_up(ResponseHead head, std::string body) {
   head_ = std::move(head);
   bytes_ = std::move(body);
   is_finished_ = true;
-  add(std::move(lock));
+  wake(std::move(lock));
 }
 
 void Exchange::start_stream(ResponseHead head) {
@@ -40,7 +46,7 @@ void Exchange::start_stream(ResponseHead head) {
   CHECK(!std::exchange(is_answered_, true));
   head_ = std::move(head);
   is_stream_ = true;
-  add(std::move(lock));
+  wake(std::move(lock));
 }
 
 void Exchange::write(std::string_view bytes) {
@@ -50,7 +56,7 @@ void Exchange::write(std::string_view bytes) {
   if (is_cancelled_) return;
   if (bytes_.size() + n_taken_bytes_ + bytes.size() > max_unsent_bytes_) return cancel_locked(std::move(lock));
   bytes_.append(bytes);
-  add(std::move(lock));
+  wake(std::move(lock));
 }
 
 void Exchange::finish() {
@@ -58,7 +64,7 @@ void Exchange::finish() {
   if (is_given_up_) return;
   CHECK(is_stream_ && !std::exchange(is_finished_, true));
   cancelled_ = nullptr;
-  add(std::move(lock));
+  wake(std::move(lock));
 }
 
 void Exchange::on_cancel(std::function<void()> callback) {
@@ -94,12 +100,17 @@ Exchange::Output Exchange::take() {
   return out;
 }
 
-void Exchange::on_output(std::function<void()> wake) {
+void Exchange::on_output(std::function<void()> call) {
   std::unique_lock lock(mutex_);
-  wake_ = std::move(wake);
-  const auto call = is_woken_ ? wake_ : nullptr;
+  wake_ = std::move(call);
+  const auto now = is_woken_ ? wake_ : nullptr;
   lock.unlock();
-  if (call) call();
+  if (now) now();
+}
+
+bool Exchange::has_output() const {
+  const std::lock_guard lock(mutex_);
+  return is_woken_;
 }
 
 void Exchange::cancel() {
@@ -109,12 +120,8 @@ void Exchange::cancel() {
 void Exchange::cancel_locked(std::unique_lock<std::mutex> lock) {
   if (is_finished_ || std::exchange(is_cancelled_, true)) return;
   bytes_.clear();
-  std::function<void()> wake;
-  if (!std::exchange(is_woken_, true)) wake = wake_;
   const std::function<void()> callback = std::exchange(cancelled_, nullptr);
-  lock.unlock();
-  if (callback) callback();
-  if (wake) wake();
+  wake(std::move(lock), callback);
 }
 
 }  // namespace rocmforge::server

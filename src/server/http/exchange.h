@@ -64,12 +64,14 @@ class Exchange {
   };
   // What was written since the last call, which has been sent by now.
   Output take();
-  // `wake` is called, on the writer's thread, when there is something to take; once until the next take().
-  void on_output(std::function<void()> wake);
+  // `call` is called, on the writer's thread, when there is something to take; once until the next take().
+  void on_output(std::function<void()> call);
+  // Whether there is something to take.
+  bool has_output() const;
   void cancel();
 
  private:
-  void add(std::unique_lock<std::mutex> lock);
+  void wake(std::unique_lock<std::mutex> lock, const std::function<void()>& first = {}) noexcept;
   void cancel_locked(std::unique_lock<std::mutex> lock);
 
   Request request_;

@@ -3,16 +3,13 @@
 #include <fmt/core.h>
 
 #include <atomic>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <unordered_set>
 
@@ -22,17 +19,18 @@
 namespace rocmforge::server {
 
 namespace asio = boost::asio;
-using asio::awaitable;
 using asio::ip::tcp;
 
 struct HttpServer::State {
   State(const HttpOptions& given, Handler handler, ErrorAnswer error_answer)
       : options(given), handle(std::move(handler)), answer_error(std::move(error_answer)), workers(given.n_workers) {}
 
-  awaitable<void> accept();
-  awaitable<void> sweep();
-  void adopt(tcp::socket socket);
+  void wait_for_connection();
+  void wait_for_sweep();
   void wait_for_signal();
+  void cancel_waits();
+  void adopt(tcp::socket socket);
+  void sweep();
 
   const HttpOptions options;
   const Handler handle;
@@ -43,6 +41,7 @@ struct HttpServer::State {
 
   asio::io_context loop{1};
   tcp::acceptor acceptor{loop};
+  asio::steady_timer accept_pause{loop}, next_sweep{loop};
   asio::signal_set signals{loop};
   ConnectionContext context{options, handle, answer_error};
   std::unordered_set<std::shared_ptr<Connection>> connections;
@@ -56,6 +55,25 @@ struct HttpServer::State {
 namespace {
 
 constexpr int kBacklog = 1024;
+
+void complain(const std::exception& e) noexcept {
+  try {
+    log(LogLevel::error, "server: {}", e.what());
+  } catch (const std::exception&) {  // no memory for that either
+  }
+}
+
+// Memory can run out in whatever is called here. That must not end the loop or a worker, and with them all the others.
+template <class Call>
+bool attempt(Call&& call) noexcept {
+  try {
+    call();
+    return true;
+  } catch (const std::exception& e) {
+    complain(e);
+    return false;
+  }
+}
 
 Error cannot_listen(const std::string& where, const boost::system::error_code& error) {
   return {ErrorCode::unsupported, fmt::format("server: cannot listen on {}: {}", where, error.message())};
@@ -113,53 +131,80 @@ void HttpServer::State::adopt(tcp::socket socket) {
   n_accepted++;
   connections.insert(connection);
   n_connections = connections.size();
-  asio::co_spawn(loop, is_welcome ? connection->serve() : connection->refuse(), [this, connection](std::exception_ptr) {
+  const auto forget = [this, connection](std::exception_ptr) {
     connection->close();
     connections.erase(connection);
     n_connections = connections.size();
+  };
+  try {
+    asio::co_spawn(loop, is_welcome ? connection->serve() : connection->refuse(), forget);
+  } catch (const std::bad_alloc&) {
+    forget(nullptr);
+  }
+}
+
+void HttpServer::State::wait_for_connection() {
+  acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+    if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
+    if (!error) {
+      attempt([&] { adopt(std::move(socket)); });
+      return wait_for_connection();
+    }
+    // Mostly: no file descriptor left. Those who wait in the backlog may get one later.
+    log(LogLevel::warn, "server: cannot accept a connection: {}", error.message());
+    accept_pause.expires_after(std::chrono::milliseconds(100));
+    accept_pause.async_wait([this](const boost::system::error_code& ended) {
+      if (!ended) wait_for_connection();
+    });
   });
 }
 
-awaitable<void> HttpServer::State::accept() {
-  asio::steady_timer pause(loop);
-  for (;;) {
-    auto [error, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
-    if (!acceptor.is_open()) co_return;
-    if (error) {
-      // Mostly: no file descriptor left. Those who wait in the backlog may get one later.
-      log(LogLevel::warn, "server: cannot accept a connection: {}", error.message());
-      pause.expires_after(std::chrono::milliseconds(100));
-      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
-      continue;
-    }
-    adopt(std::move(socket));
-  }
+void HttpServer::State::sweep() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& connection : connections) attempt([&] { connection->sweep(now); });
+  // Asio drops a coroutine for whose next wait there is no memory. Such a connection is held by nobody else.
+  std::erase_if(connections, [](const auto& connection) { return connection.use_count() == 1; });
+  n_connections = connections.size();
 }
 
-awaitable<void> HttpServer::State::sweep() {
-  asio::steady_timer timer(loop);
-  for (;;) {
-    timer.expires_after(options.sweep);
-    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    const auto now = std::chrono::steady_clock::now();
-    for (const auto& connection : connections) connection->sweep(now);
-  }
+void HttpServer::State::wait_for_sweep() {
+  next_sweep.expires_after(options.sweep);
+  next_sweep.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    sweep();
+    wait_for_sweep();
+  });
 }
 
 void HttpServer::State::wait_for_signal() {
   signals.async_wait([this](const boost::system::error_code& error, int) {
     if (error) return;
+    n_signals++;
     wait_for_signal();
-    signalled(++n_signals);
+    signalled(n_signals);
   });
 }
 
+void HttpServer::State::cancel_waits() {
+  boost::system::error_code ignored;
+  acceptor.cancel(ignored);
+  signals.cancel(ignored);
+  accept_pause.cancel();
+  next_sweep.cancel();
+}
+
 void HttpServer::run() {
-  asio::co_spawn(state_->loop, state_->accept(), asio::detached);
-  asio::co_spawn(state_->loop, state_->sweep(), asio::detached);
-  state_->loop.run();
-  state_->connections.clear();
-  state_->n_connections = 0;
+  State& s = *state_;
+  const auto run_once = [&s] {
+    s.wait_for_connection();
+    s.wait_for_sweep();
+    if (s.signalled) s.wait_for_signal();
+    s.loop.run();
+  };
+  // Where memory has run out it is not known which of the waits go on: they begin anew.
+  while (!attempt(run_once)) s.cancel_waits();
+  s.connections.clear();
+  s.n_connections = 0;
 }
 
 void HttpServer::stop(std::chrono::milliseconds grace) {
@@ -181,7 +226,7 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
 }
 
 void HttpServer::post_work(std::function<void()> work) {
-  asio::post(state_->workers, std::move(work));
+  asio::post(state_->workers, [work = std::move(work)] { attempt(work); });
 }
 
 void HttpServer::post(std::function<void()> call) {
@@ -203,7 +248,6 @@ void HttpServer::on_signal(std::function<void(int)> call) {
   boost::system::error_code ignored;
   state->signals.add(SIGTERM, ignored);
   state->signals.add(SIGINT, ignored);
-  state->wait_for_signal();
 }
 
 }  // namespace rocmforge::server

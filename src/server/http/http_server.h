@@ -67,7 +67,7 @@ class HttpServer {
   // On the event loop.
   void post(std::function<void()> call);
   void post_after(std::chrono::milliseconds delay, std::function<void()> call);
-  // `call` gets the number of SIGTERMs and SIGINTs so far, on the event loop.
+  // `call` gets the number of SIGTERMs and SIGINTs so far, on the event loop. Before run().
   void on_signal(std::function<void(int)> call);
 
  private:

@@ -15,7 +15,7 @@ struct Header {
 
 struct Request {
   std::string method;
-  std::string target;  // as it was sent
+  std::string target;  // the path and the query
   bool is_http_1_0 = false;
   std::vector<Header> headers;
   std::string body;

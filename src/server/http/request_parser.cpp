@@ -173,8 +173,24 @@ void RequestParser::read_framing(const Header& header) {
   }
 }
 
+// "GET http://localhost:8080/health": every server has to understand what is meant for proxies.
+void RequestParser::read_absolute_target() {
+  constexpr std::string_view kScheme = "http://";
+  const std::string_view target = request_.target;
+  if (to_lower(target.substr(0, kScheme.size())) != kScheme) return;
+  const size_t end = std::min(target.find_first_of("/?", kScheme.size()), target.size());
+  const std::string* host = request_.header("host");
+  if (!host || to_lower(target.substr(kScheme.size(), end - kScheme.size())) != to_lower(*host)) {
+    return fail(400, "the target names another host than the Host header");
+  }
+  std::string path(target.substr(end));
+  request_.target = path.starts_with('/') ? std::move(path) : "/" + path;
+}
+
 void RequestParser::end_head() {
   if (!request_.is_http_1_0 && !request_.header("host")) return fail(400, "there is no Host header");
+  read_absolute_target();
+  if (state_ == State::failed) return;
   body_ = is_chunked_ ? Body::chunk_size : Body::counted;
   state_ = is_chunked_ || n_left_ > 0 ? State::body : State::done;
 }

@@ -63,6 +63,7 @@ class RequestParser {
   void read_request_line(std::string_view line);
   void read_header(std::string_view line);
   void read_framing(const Header& header);
+  void read_absolute_target();
   void end_head();
   void read_chunk_size(std::string_view line);
   void fail(int status, std::string_view reason);

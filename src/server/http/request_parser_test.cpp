@@ -120,6 +120,27 @@ TEST(RequestParser, AcceptsWhatIsAllowed) {
   }
 }
 
+TEST(RequestParser, ReadsTargetsThatNameTheHost) {
+  const auto target_of = [](const std::string& target, const std::string& host) -> std::string {
+    RequestParser parser;
+    parser.feed("GET " + target + " HTTP/1.1\r\n" + host + "\r\n");
+    if (parser.state() != State::done) return std::to_string(parser.error().status);
+    return parser.take().target;
+  };
+  EXPECT_EQ(target_of("http://localhost:80/v1/models?x=http://y", "Host: localhost:80\r\n"), "/v1/models?x=http://y");
+  EXPECT_EQ(target_of("HTTP://LocalHost/a", "Host: localHOST\r\n"), "/a");
+  EXPECT_EQ(target_of("http://a", "Host: a\r\n"), "/");
+  EXPECT_EQ(target_of("http://a?b", "Host: a\r\n"), "/?b");
+  EXPECT_EQ(target_of("http://a//b", "Host: a\r\n"), "//b");
+  EXPECT_EQ(target_of("http://evil/health", "Host: localhost\r\n"), "400");
+  EXPECT_EQ(target_of("http://localhost@evil/health", "Host: localhost\r\n"), "400");
+  EXPECT_EQ(target_of("http:///health", "Host: localhost\r\n"), "400");
+  EXPECT_EQ(target_of("https://a/health", "Host: a\r\n"), "https://a/health") << "not ours: no path is called that";
+  RequestParser old;
+  old.feed("GET http://a/ HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.state(), State::failed) << "nothing to compare the host with";
+}
+
 TEST(RequestParser, EnforcesEveryLimitAtItsBorder) {
   const HttpLimits limits{.max_line_bytes = 100, .max_head_bytes = 200, .max_headers = 4, .max_body_bytes = 50};
   const auto line = [](size_t n) { return "GET /" + std::string(n - 14, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n"; };

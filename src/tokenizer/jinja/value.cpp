@@ -106,15 +106,13 @@ Value Value::tuple(std::vector<Value> items) {
   return make<SequenceObject>(Kind::tuple, std::move(items));
 }
 
-void Value::destroy(Object* object) {
-  std::vector<Object*> doomed;
-  for (;;) {
-    dismantle(object, [&](Value& child) {
-      if (Object* last = child.surrender()) doomed.push_back(last);
+// Without a call for each level, and without memory for the list of those that follow: there may be none.
+void Value::destroy(Object* object) noexcept {
+  for (Object* doomed = object; doomed != nullptr;) {
+    Object* const one = std::exchange(doomed, doomed->next_doomed);
+    dismantle(one, [&](Value& child) {
+      if (Object* last = child.surrender()) last->next_doomed = std::exchange(doomed, last);
     });
-    if (doomed.empty()) return;
-    object = doomed.back();
-    doomed.pop_back();
   }
 }
 

@@ -42,6 +42,7 @@ struct Object {
   explicit Object(Kind k) : kind(k) {}
   uint32_t n_references = 0;
   const Kind kind;
+  Object* next_doomed = nullptr;  // while many are freed
 };
 
 class Value {
@@ -115,7 +116,7 @@ class Value {
   void retain() {
     if (Object* held = object()) held->n_references++;
   }
-  static void destroy(Object* object);
+  static void destroy(Object* object) noexcept;
 
   Kind kind_ = Kind::none;
   Payload payload_ = {.integer = 0};

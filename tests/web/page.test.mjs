@@ -200,8 +200,17 @@ test("without a key: said, and asked for again", async (t) => {
   await page.keyboard.press("Escape");
   await page.waitForSelector("#load-model:visible");
   assert.equal(await page.locator("#model-state").innerText(), "needs a key");
+  assert.equal(await page.locator("#model").isVisible(), false);
+  assert.equal(await page.locator("#load-model").innerText(), "Enter key");
   await page.click("#load-model");
   await page.waitForSelector("#key-dialog[open]");
+  await page.fill("#key", "wrong");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.getElementById("key-error").textContent !== "");
+  await page.keyboard.press("Escape");
+  await page.click("#load-model");
+  await page.waitForSelector("#key-dialog[open]");
+  assert.equal(await page.locator("#key-error").innerText(), "", "of a key that was given up nothing is said");
   await page.keyboard.press("Escape");
   await page.fill("#prompt", "Hello");
   await page.press("#prompt", "Enter");

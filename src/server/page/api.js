@@ -49,7 +49,10 @@ async function request(path, options) {
     const body = await response.json().catch(() => null);
     const error = toError(response.status, body?.error, response.headers.get("retry-after"));
     if (response.status !== 401) throw error;
-    if (key === sentKey && !(await askKey(first && !sentKey ? "" : "That key was not accepted."))) throw error;
+    if (key === sentKey) {
+      setKey(""); // one that was refused is not sent again
+      if (!(await askKey(first && !sentKey ? "" : "That key was not accepted."))) throw error;
+    }
     options.signal?.throwIfAborted();
   }
 }
@@ -92,6 +95,11 @@ function titleOf(status, code) {
   }
 }
 
+function setKey(text) {
+  key = text;
+  apiKey.set(text);
+}
+
 // True when a key was given. Requests that fail together wait for the same dialog.
 function askKey(reason) {
   asking ??= new Promise((resolve) => {
@@ -104,8 +112,7 @@ function askKey(reason) {
     $("key-cancel").onclick = () => dialog.close();
     $("key-form").onsubmit = () => {
       given = input.value.trim() !== "";
-      if (given) key = input.value.trim();
-      apiKey.set(key);
+      setKey(input.value.trim());
     };
     dialog.onclose = () => {
       asking = null;

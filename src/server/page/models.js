@@ -40,10 +40,11 @@ export class Models {
       await this.refresh();
       return null;
     } catch (error) {
-      if (!this.current) $("model").replaceChildren(el("option", {}, "No server"));
+      const needsKey = error.status === 401;
+      if (!this.current) $("model").replaceChildren(el("option", {}, "No model"));
       $("model-state").dataset.state = "failed";
-      $("model-state").textContent = error.status === 401 ? "needs a key" : "not connected";
-      this.#offer("Retry", () => this.connect());
+      $("model-state").textContent = needsKey ? "needs a key" : "not connected";
+      this.#offer(needsKey ? "Enter key" : "Retry", () => this.connect());
       return error;
     }
   }

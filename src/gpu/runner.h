@@ -105,7 +105,9 @@ class GpuBackend::Runner {
   bool can_stream_rows(const Matmul& step) const;
   Result<void> launch_rows(std::span<const StreamPart> formats) const;
   gpu::RowsArgs rows_args(const StreamPart& part) const;
+  uint64_t room_for_shares(uint32_t n_tiles) const;
   uint32_t shares_of(uint32_t n_tiles, uint32_t n_pieces) const;
+  void divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const;
 
   // runner_panels.cpp: products of many rows on Hopper.
   bool can_use_panels(const Matmul& step) const;

@@ -81,16 +81,12 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
       formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, at_once) : std::optional<FixedKernel>();
   if (kernel && n_tiles <= gpu::kStreamBlocks) {
     gpu::RowsPairArgs both{products[0], products[1]};
-    const uint32_t n_shares = shares_of(n_tiles, n_pieces);
-    for (RowsArgs* args : {&both.first, &both.second}) {
-      args->n_shares = n_shares;
-      args->n_blocks = args->n_tiles * n_shares;
-    }
+    divide(both, n_pieces);
     both.second.first_block = both.first.n_blocks;
     both.second.partial += uint64_t{gpu::rows_passes(first.n_rows, at_once)} * both.first.n_blocks * gpu::kRowsPassSums;
     both.second.counters += 2 * both.first.n_tiles;
     return launch(TRY(self_.kernels_.get(*kernel)),
-                  {{n_tiles * n_shares},
+                  {{both.first.n_blocks + both.second.n_blocks},
                    gpu::rows_threads(at_once),
                    std::max(shared_bytes(formats[0]), shared_bytes(formats[1]))},
                   both);
@@ -108,14 +104,39 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   return {};
 }
 
-// Sums are left where attention leaves its own, which are not needed any more or not yet.
-uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
+// Tiles times shares that there is room for. Sums are left where attention leaves its own, which are not needed any
+// more or not yet.
+uint64_t GpuBackend::Runner::room_for_shares(uint32_t n_tiles) const {
   constexpr uint32_t kMostPasses = 2;  // the same for fewer rows, so that they get the same bits
   static_assert(gpu::rows_passes(gpu::kRowsMaxRows, 128) <= kMostPasses && gpu::rows_passes(64, 64) <= kMostPasses);
-  const uint64_t room = self_.layout_.attention_parts_bytes / (gpu::kRowsPassSums * sizeof(float));
-  if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 1;
+  if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 0;
+  return self_.layout_.attention_parts_bytes / (gpu::kRowsPassSums * sizeof(float)) / kMostPasses;
+}
+
+uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(room / kMostPasses / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
+      std::clamp<uint64_t>(room_for_shares(n_tiles) / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
+}
+
+// Shares of two formats, so that the block with the most to do has the least. A piece of Q6_K is two of others'.
+// REQUIRES: no more tiles than blocks
+void GpuBackend::Runner::divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const {
+  const uint32_t n_tiles[] = {both.first.n_tiles, both.second.n_tiles}, most = std::min(gpu::kRowsMaxShares, n_pieces);
+  const uint64_t room =
+      std::clamp<uint64_t>(room_for_shares(n_tiles[0] + n_tiles[1]), n_tiles[0] + n_tiles[1], gpu::kStreamBlocks);
+  uint32_t least = UINT32_MAX;
+  for (uint32_t first = 1; first <= most; first++) {
+    for (uint32_t second = 1; second <= most; second++) {
+      if (first * n_tiles[0] + second * n_tiles[1] > room) break;
+      const auto work_of = [&](uint32_t n_shares) { return (n_pieces + n_shares - 1) / n_shares; };
+      const uint32_t work = std::max(work_of(first), 2 * work_of(second));
+      if (work >= least) continue;
+      least = work;
+      both.first.n_shares = first;
+      both.second.n_shares = second;
+    }
+  }
+  for (RowsArgs* args : {&both.first, &both.second}) args->n_blocks = args->n_tiles * args->n_shares;
 }
 
 gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {

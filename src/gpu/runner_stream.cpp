@@ -92,7 +92,8 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   const size_t at = norm != nullptr ? 1 : 0;
   const auto* product = step_at<Matmul>(steps, at);
   if (product == nullptr || !can_stream(*product)) return size_t{0};
-  if (norm != nullptr && (norm->kind != NormKind::rms || norm->group != 0 || norm->bias || norm->out != product->in)) {
+  if (norm != nullptr && (norm->kind != NormKind::rms || norm->group != 0 || norm->bias || norm->out != product->in ||
+                          weights_.tensor(norm->weight).shape.dtype != DType::f32)) {
     return size_t{0};
   }
   TRY(finish());

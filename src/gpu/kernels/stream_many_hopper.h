@@ -51,7 +51,8 @@ enum class ManyLayout : uint32_t { fragments, panels };
 // piece.
 struct ManyInputsArgs {
   const float* x;  // n_rows x width
-  // Not null: x is normalised first (root mean square), into `normed`, too, unless that is null.
+  // Not null: x is normalised first (root mean square), into `normed`, too, unless that is null. A weight: no kernel
+  // writes it.
   const float* norm_weight = nullptr;
   float* normed = nullptr;
   float epsilon = 0;

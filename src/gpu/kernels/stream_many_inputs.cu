@@ -16,11 +16,15 @@ class ManyInputs {
 
   RF_DEVICE void run() const {
     const uint32_t piece = wave() + kWarps * block_y();
+    const bool normalises = args_.norm_weight != nullptr;
+    float weights[8];
+    if (normalises && piece < n_pieces_) load(weights, args_.norm_weight + piece * kStreamColumns);
+    wait_for_inputs();
     float v[8];
     if (piece < n_pieces_) load(v, args_.x + column(piece));
-    if (args_.norm_weight != nullptr) {
+    if (normalises) {
       const float scale = scale_of_row();
-      if (piece < n_pieces_) normalise(v, scale, piece);
+      if (piece < n_pieces_) normalise(v, scale, weights, piece);
     }
     if (piece >= n_pieces_) return;
     const float factor = shrink(v);
@@ -61,9 +65,7 @@ class ManyInputs {
     for (uint32_t p = lane(); p < n_pieces_; p += 32) squares += squares_[p];
     return 1.0f / sqrt_f32(wave_sum(squares) / static_cast<float>(args_.width) + args_.epsilon);
   }
-  RF_DEVICE void normalise(float (&v)[8], float scale, uint32_t piece) const {
-    float weights[8];
-    load(weights, args_.norm_weight + piece * kStreamColumns);
+  RF_DEVICE void normalise(float (&v)[8], float scale, const float (&weights)[8], uint32_t piece) const {
     RF_UNROLL
     for (uint32_t e = 0; e < 8; e++) v[e] = v[e] * scale * weights[e];
     if (args_.normed != nullptr) {
@@ -160,7 +162,6 @@ class ManyInputs {
 
 RF_KERNEL_EARLY(stream_many_inputs, ManyInputsArgs, kManyInputsThreads) {
   let_next_begin();
-  wait_for_inputs();
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   RF_SHARED(float[kManyMaxPieces], squares);
   ManyInputs(args, squares).run();

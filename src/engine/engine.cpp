@@ -92,6 +92,9 @@ struct Engine::State {
   std::vector<std::unique_ptr<LiveRequest>> arrivals;
   std::vector<RequestId> cancels;
   std::optional<Error> stopping;
+  // Made while there is memory.
+  Error farewell{ErrorCode::cancelled, "engine: the model is being unloaded"};
+  Error no_memory{ErrorCode::out_of_memory, "engine: no memory left for a step"};
   uint64_t last_id = 0;
   size_t n_open = 0;             // accepted and, as of the last step, not ended
   uint64_t n_queued_tokens = 0;  // prompts of arrivals and of those that waited after the last step
@@ -130,7 +133,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, con
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Engine::~Engine() {
-  stop({ErrorCode::cancelled, "engine: the model is being unloaded"});
+  stop(std::move(state_->farewell));
 }
 
 Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiver) {
@@ -209,7 +212,6 @@ void Engine::cancel(RequestId id) {
 // Our code throws nothing, but memory can run out, and what a step was at is not known then: all end, and the registry
 // makes another engine for who comes next.
 void Engine::State::work() {
-  Error no_memory{ErrorCode::out_of_memory, "engine: no memory left for a step"};
   for (bool goes_on = true; goes_on;) {
     try {
       goes_on = work_once();

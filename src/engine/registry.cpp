@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <iterator>
+#include <list>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -19,6 +20,7 @@ namespace rocmforge {
 namespace {
 
 constexpr Duration kLongestPause = std::chrono::minutes(1);
+constexpr const char* kNoMemory = "out of memory";         // short enough to need none itself
 constexpr Duration kTick = std::chrono::milliseconds(20);  // where something must be looked at again
 
 Error not_found(std::string_view name) {
@@ -27,6 +29,13 @@ Error not_found(std::string_view name) {
 
 Error draining() {
   return {ErrorCode::draining, "registry: no more requests: about to stop"};
+}
+
+// On threads that belong to nobody's request: what there is no memory for is left out.
+template <class Work>
+void attempt(Work&& work) noexcept try {
+  work();
+} catch (const std::bad_alloc&) {
 }
 
 }  // namespace
@@ -45,7 +54,7 @@ struct ModelRegistry::State {
     std::optional<Error> error = {};
     bool unload_after_load = false;
     std::vector<Ready> waiters = {};
-    std::thread loader = {};
+    std::list<std::thread> loader = {};  // one, while it loads
   };
   // Unloaded, but perhaps still in use.
   struct Retired {
@@ -66,11 +75,11 @@ struct ModelRegistry::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::unique_ptr<Entry>> entries;  // never more, never fewer
-  std::vector<Retired> retired;
-  BytesByHome budgets;                // 0: no limit is known yet
-  ModelHome likely_home;              // the last one's
-  BytesByHome ending_bytes;           // of models whose destructors run
-  std::vector<std::thread> finished;  // loaders that are about to end
+  std::list<Retired> retired;
+  BytesByHome budgets;              // 0: no limit is known yet
+  ModelHome likely_home;            // the last one's
+  BytesByHome ending_bytes;         // of models whose destructors run
+  std::list<std::thread> finished;  // loaders that are about to end
   bool is_draining = false, is_stopping = false;
   std::thread keeper;
   std::once_flag stopped;
@@ -105,7 +114,7 @@ ModelRegistry::State::Entry* ModelRegistry::State::find(std::string_view name) c
 }
 
 void ModelRegistry::State::begin_load(Entry& entry) {
-  entry.loader = std::thread([this, &entry] { load(entry); });  // it waits for the lock
+  entry.loader.emplace_back([this, &entry] { load(entry); });  // it waits for the lock
   entry.state = ModelState::loading;
   entry.load_began = options.clock();
   entry.n_loads++;
@@ -113,13 +122,7 @@ void ModelRegistry::State::begin_load(Entry& entry) {
 }
 
 void ModelRegistry::State::load(Entry& entry) {
-  auto opened = [&]() -> Result<std::shared_ptr<ReadyModel>> {
-    try {
-      return open_in_room(entry);
-    } catch (const std::bad_alloc&) {
-      return Error{ErrorCode::out_of_memory, "registry: no memory to open the model with"};
-    }
-  }();
+  auto opened = open_in_room(entry);
   std::vector<Ready> waiters;
   {
     const std::lock_guard lock(mutex);
@@ -128,27 +131,27 @@ void ModelRegistry::State::load(Entry& entry) {
     waiters.swap(entry.waiters);
     if (opened.ok()) {
       entry.model = *opened;
-      entry.source.facts = entry.model->facts();
       entry.state = ModelState::ready;
       entry.last_use = now;
       entry.n_failures = 0;
       entry.error.reset();
-      if (entry.unload_after_load || is_draining) retire(entry);
+      if (entry.unload_after_load || is_draining) attempt([&] { retire(entry); });
     } else {
       entry.n_bytes = 0;
       note_failure(entry, opened.error());
     }
-    finished.push_back(std::move(entry.loader));
+    finished.splice(finished.end(), entry.loader);
     changed.notify_all();
   }
-  if (opened.ok()) prefetch((*opened)->engine().model().plan());
+  if (opened.ok()) attempt([&] { prefetch((*opened)->engine().model().plan()); });
   for (Ready& ready : waiters) {
-    ready(opened.ok() ? Result<ModelHandle>(ModelHandle(*opened)) : Result<ModelHandle>(opened.error()));
+    attempt(
+        [&] { ready(opened.ok() ? Result<ModelHandle>(ModelHandle(*opened)) : Result<ModelHandle>(opened.error())); });
   }
 }
 
 // Room for the file before it is opened, so that the plan finds the memory free; then for what the plan asks for.
-Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& entry) {
+Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& entry) try {
   std::unique_lock lock(mutex);
   entry.home = likely_home;
   const uint64_t budget = budgets[entry.home];  // beyond it weights are streamed
@@ -157,9 +160,12 @@ Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& en
   std::shared_ptr<ReadyModel> model = TRY(open(entry));
   lock.lock();
   auto has_room = make_room(lock, entry, model->engine().memory_bill().total());
+  if (has_room.ok()) entry.source.facts = model->facts();
   lock.unlock();
   TRY(std::move(has_room));
   return model;
+} catch (const std::bad_alloc&) {
+  return Error{ErrorCode::out_of_memory, kNoMemory};
 }
 
 // Its home is known now; what models may take there altogether.
@@ -218,14 +224,15 @@ Result<void> ModelRegistry::State::make_room(std::unique_lock<std::mutex>& lock,
 }
 
 void ModelRegistry::State::retire(Entry& entry) {
-  retired.push_back({std::move(entry.model), entry.home, std::exchange(entry.n_bytes, 0)});
+  retired.emplace_back() = {std::move(entry.model), entry.home, std::exchange(entry.n_bytes, 0)};
   entry.state = ModelState::unloaded;
   changed.notify_all();
 }
 
 void ModelRegistry::State::note_failure(Entry& entry, const Error& error) {
   entry.state = ModelState::failed;
-  entry.error = error;
+  entry.error = Error{ErrorCode::out_of_memory, kNoMemory};
+  attempt([&] { entry.error = error; });
   const Duration pause = options.retry_pause * (1 << std::min(entry.n_failures++, 16u));
   entry.retry_at = options.clock() + std::min(kLongestPause, pause);
 }
@@ -287,16 +294,17 @@ std::optional<Duration> ModelRegistry::State::next_look() const {
 
 // Joins threads and ends models outside the lock: both may take a moment.
 void ModelRegistry::State::clean_up() {
-  std::vector<std::thread> threads;
-  std::vector<Retired> unused;
+  std::list<std::thread> threads;
+  std::list<Retired> unused;
   {
     const std::lock_guard lock(mutex);
     threads.swap(finished);
-    const auto end =
-        std::partition(retired.begin(), retired.end(), [](const Retired& entry) { return is_busy(entry.model); });
-    std::move(end, retired.end(), std::back_inserter(unused));
-    retired.erase(end, retired.end());
-    for (const Retired& entry : unused) ending_bytes[entry.home] += entry.n_bytes;
+    for (auto at = retired.begin(); at != retired.end();) {
+      const auto one = at++;
+      if (is_busy(one->model)) continue;
+      ending_bytes[one->home] += one->n_bytes;
+      unused.splice(unused.end(), retired, one);
+    }
   }
   for (std::thread& thread : threads) thread.join();
   const size_t n_ended = unused.size();
@@ -311,7 +319,7 @@ void ModelRegistry::State::keep() {
     clean_up();
     std::unique_lock lock(mutex);
     if (is_stopping) return;
-    unload_old(options.clock());
+    attempt([&] { unload_old(options.clock()); });
     if (const auto pause = next_look()) {
       changed.wait_for(lock, *pause);
     } else {
@@ -381,11 +389,6 @@ std::vector<ModelEntry> ModelRegistry::list() const {
     if (models[i]) list[i].engine = models[i]->engine().stats();
   }
   return list;
-}
-
-bool ModelRegistry::contains(std::string_view name) const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->find(name) != nullptr;
 }
 
 const std::string& ModelRegistry::default_name() const {
@@ -477,13 +480,11 @@ void ModelRegistry::stop(const Error& to_the_rest) {
       state_->changed.notify_all();
     }
     state_->keeper.join();
-    std::vector<std::thread> loaders;
+    std::list<std::thread> loaders;
     {
       const std::lock_guard lock(state_->mutex);
       loaders.swap(state_->finished);
-      for (const auto& entry : state_->entries) {
-        if (entry->loader.joinable()) loaders.push_back(std::move(entry->loader));
-      }
+      for (const auto& entry : state_->entries) loaders.splice(loaders.end(), entry->loader);
     }
     for (std::thread& loader : loaders) loader.join();
     // Engines that came late have had no request. Handles may outlive this; their engines have ended.

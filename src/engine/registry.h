@@ -93,7 +93,6 @@ class ModelRegistry {
   ~ModelRegistry();
 
   std::vector<ModelEntry> list() const;
-  bool contains(std::string_view name) const;
   // The name of the only model, or of the first: what a request that names none means.
   const std::string& default_name() const;
 

@@ -127,15 +127,20 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
     std::atomic<bool> is_taken = false;
     std::optional<Call> call;
     WithModel then;
+    ~Waiting() {
+      if (!is_taken && call) call->give_up(std::bad_alloc());  // dropped by who had no memory to answer
+    }
   };
   const auto waiting = std::make_shared<Waiting>();
   waiting->call = *this;
   waiting->then = std::move(then);
   shared->models.acquire(wanted, [waiting](Result<ModelRef> model) {
     if (waiting->is_taken.exchange(true)) return;
-    if (!model.ok()) return waiting->call->refuse(ApiError::from(model.error()));
-    waiting->call->shared->post_work([waiting, ready = std::move(*model)]() mutable {
-      waiting->call->attempt([&] { waiting->then(std::move(ready)); });
+    waiting->call->attempt([&] {
+      if (!model.ok()) return waiting->call->refuse(ApiError::from(model.error()));
+      waiting->call->shared->post_work([waiting, ready = std::move(*model)]() mutable {
+        waiting->call->attempt([&] { waiting->then(std::move(ready)); });
+      });
     });
   });
   if (wait || waiting->is_taken.exchange(true)) return;

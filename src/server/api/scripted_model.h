@@ -209,6 +209,7 @@ class ScriptedApi : public ::testing::Test {
   std::unique_ptr<gguf::GgufFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<tokenizer::ChatTemplate> template_;
+  std::deque<std::function<void()>> work_;  // requests that the test leaves behind may still post some
   std::shared_ptr<ServedModel> model_;
   std::deque<Submitted> submitted_;
   std::deque<std::pair<EmbeddingRequest, EventReceiver>> embedded_;
@@ -218,7 +219,6 @@ class ScriptedApi : public ::testing::Test {
   size_t refuse_from_ = 0;
   bool is_ready_ = true;  // else acquires wait, in their order
   std::vector<std::function<void(Result<ModelRef>)>> waiting_;
-  std::deque<std::function<void()>> work_;
   std::unique_ptr<Api> api_;
 };
 

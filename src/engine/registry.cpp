@@ -144,9 +144,12 @@ void ModelRegistry::State::load(Entry& entry) {
     changed.notify_all();
   }
   if (opened.ok()) attempt([&] { prefetch((*opened)->engine().model().plan()); });
+  // The last one gets this thread's own handle: with it the model would look busy until the thread has ended.
   for (Ready& ready : waiters) {
-    attempt(
-        [&] { ready(opened.ok() ? Result<ModelHandle>(ModelHandle(*opened)) : Result<ModelHandle>(opened.error())); });
+    attempt([&] {
+      if (!opened.ok()) return ready(opened.error());
+      ready(&ready == &waiters.back() ? ModelHandle(std::move(*opened)) : ModelHandle(*opened));
+    });
   }
 }
 

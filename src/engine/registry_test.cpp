@@ -147,6 +147,29 @@ TEST(Registry, WhoWasIdleTheLongestLeavesForWhoIsWanted) {
   EXPECT_EQ(state_of(*registry, "c"), ModelState::ready);
 }
 
+TEST(Registry, AModelIsIdleBeforeItsLoaderHasEnded) {
+  auto options = options_for({"a", "b", "c"});
+  options.memory_budget = bill_of_one() * 5 / 2;
+  const auto registry = make(std::move(options));
+  ASSERT_TRUE(acquire(*registry, "a").ok());
+  std::promise<void> had, may_end;
+  registry->acquire("b", [&](Result<ModelHandle> model) {
+    EXPECT_TRUE(model.ok());
+    model = Error{ErrorCode::cancelled, "not wanted any more"};
+    had.set_value();
+    may_end.get_future().wait();
+  });
+  had.get_future().wait();
+  ASSERT_TRUE(acquire(*registry, "a").ok());
+  ASSERT_TRUE(registry->load("c").ok());
+  EXPECT_TRUE(wait_until([&] {
+    return state_of(*registry, "a") == ModelState::unloaded || state_of(*registry, "b") == ModelState::unloaded;
+  }));
+  EXPECT_EQ(state_of(*registry, "a"), ModelState::ready);
+  may_end.set_value();
+  EXPECT_TRUE(acquire(*registry, "c").ok());
+}
+
 TEST(Registry, BusyModelsAreWaitedForButNotForEver) {
   auto options = options_for({"a", "b"});
   options.memory_budget = bill_of_one() * 3 / 2;

@@ -27,7 +27,8 @@ struct MatrixAttention {
   const RowChunks chunks;
   const uint32_t* pages;  // of the row
   uint32_t width;
-  uint32_t page;  // of the tile whose keys are next
+  uint32_t held = 0, first_held = 1u << 31;  // pages of the row, one a lane, from this one on; none yet
+  uint32_t page = 0;                         // of the tile whose keys are next
   bool has_keys = false, has_values = false;
   Word4 queries[kKeyBlocks];
   Word4 keys[kParts][kKeyBlocks][2], values[kParts][kValueBlocks][4];
@@ -58,6 +59,16 @@ struct MatrixAttention {
     }
   }
 
+  // To read one where it is needed would take as long as what is on its way from memory already.
+  RF_DEVICE void find_page(uint32_t tile) {
+    const uint32_t at = tile / kPagePositions;
+    if (at - first_held >= kWave) {
+      const uint32_t last = (chunks.end - 1) / kPagePositions;
+      first_held = at;
+      held = pages[at + lane() < last ? at + lane() : last];
+    }
+    page = shuffle(held, at - first_held);
+  }
   // A position that is not there is read as the last that is.
   RF_DEVICE const F16* cached(uint32_t position, uint32_t end) const {
     const uint32_t at = position < end ? position : end - 1;
@@ -94,7 +105,7 @@ struct MatrixAttention {
   RF_DEVICE void look_ahead(Span span, uint32_t settled) {
     const uint32_t tile = span.first + wave() * kTile;
     if (tile >= span.end) return;
-    page = pages[tile / kPagePositions];
+    find_page(tile);
     if (tile + kTile <= settled) load_first(tile, span.end);
   }
   RF_DEVICE void begin(Span span) {
@@ -125,7 +136,7 @@ struct MatrixAttention {
       const uint32_t next = is_last ? after.first + wave() * kTile : tile + kStride;
       const uint32_t end = is_last ? after.end : span.end;
       const bool goes_on = next < end;
-      if (goes_on) page = pages[next / kPagePositions];
+      if (goes_on) find_page(next);
       F::C scores[kParts] = {};
       RF_UNROLL
       for (uint32_t b = 0; b < kKeyBlocks; b++) {
@@ -149,6 +160,13 @@ struct MatrixAttention {
 
   // A step of the running softmax.
   RF_DEVICE void to_weights(F::C* scores, uint32_t tile, uint32_t end) {
+    if (args.softcap != 0) {
+      RF_UNROLL
+      for (uint32_t p = 0; p < kParts; p++) {
+        RF_UNROLL
+        for (uint32_t i = 0; i < 4; i++) scores[p].v[i] = capped(scores[p].v[i], args.softcap);
+      }
+    }
     bool seen[kParts][2];
     float next[2] = {largest[0], largest[1]}, keep[2];
     RF_UNROLL
@@ -157,7 +175,6 @@ struct MatrixAttention {
       for (uint32_t i = 0; i < 4; i++) {
         const uint32_t position = tile + p * F::kPositions + F::row(i);
         seen[p][i / 2] = position >= chunks.first && position < end;
-        scores[p].v[i] = capped(scores[p].v[i], args.softcap);
         if (seen[p][i / 2] && scores[p].v[i] > next[i % 2]) next[i % 2] = scores[p].v[i];
       }
     }
@@ -176,7 +193,7 @@ struct MatrixAttention {
     for (uint32_t p = 0; p < kParts; p++) {
       RF_UNROLL
       for (uint32_t i = 0; i < 4; i++) {
-        scores[p].v[i] = seen[p][i / 2] ? exp_f32(scores[p].v[i] - next[i % 2]) : 0.0f;
+        scores[p].v[i] = exp_f32(seen[p][i / 2] ? scores[p].v[i] - next[i % 2] : kLowest);
         total[i % 2] += scores[p].v[i];
       }
     }

@@ -181,8 +181,10 @@ RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const Attend
 //   leave(shared)         the waves' sums, maxima and totals
 template <class Attention>
 RF_DEVICE void attend_row(const AttendArgs& args) {
+  // Two where there is room, so that waves need not wait until a chunk has been read to leave the next.
   using Shared = typename Attention::Shared;
-  RF_SHARED(Shared, shared);
+  constexpr uint32_t kTurns = sizeof(Shared) <= 20 * 1024 ? 2 : 1;
+  RF_SHARED(Shared[kTurns], turns);
   let_next_begin();
   const uint32_t row = block_x();
   Attention attention(args, row);
@@ -195,14 +197,17 @@ RF_DEVICE void attend_row(const AttendArgs& args) {
   if (!is_mine) return;
   attention.begin(chunks.span(block_z()));
   attention.load_queries();
+  uint32_t turn = 0;
   for (uint32_t c = block_z(); c < chunks.n; c += args.n_blocks) {
     attention.attend(chunks.span(c), chunks.span(c + args.n_blocks));
-    if (c != block_z()) sync_block();  // the chunk before has been read
+    Shared& shared = turns[turn];
+    turn = (turn + 1) % kTurns;
+    if (kTurns == 1 && c != block_z()) sync_block();  // the chunk before has been read
     attention.leave(shared);
     sync_block();
     end_chunk(shared, args, attention.heads, chunks, c);
   }
-  join_chunks(shared, args, attention.heads, chunks);
+  join_chunks(turns[0], args, attention.heads, chunks);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -4,9 +4,10 @@
 //                                                                                          wgmma --> sums
 //   inputs --stream_many_inputs--> panels --bulk copies--> ring of the block --------------+
 //
-// Four warpgroups have 64 outputs each. A lane's sums are of two outputs; of a gate and its partner where an activation
-// follows. A piece of 256 columns is one chain of wgmma, whose sums get the piece's d, and its row's factor, when they
-// are added to the total; what levels lack (their minimum) is a chain of its own ahead of it.
+// Four warpgroups have 64 outputs each; or two of them where there are 128 rows, whose sums take twice the registers,
+// so that a weight is decoded once for all. A lane's sums are of two outputs; of a gate and its partner where an
+// activation follows. A piece of 256 columns is one chain of wgmma, whose sums get the piece's d, and its row's factor,
+// when they are added to the total; what levels lack (their minimum) is a chain of its own ahead of it.
 
 #include "gpu/runtime.h"
 

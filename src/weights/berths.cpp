@@ -5,7 +5,10 @@
 namespace rocmforge {
 
 Berths::Berths(const WeightTable& table) : table_(table), units_(table.units().size()) {
-  for (const WeightTable::Pool& pool : table.pools()) pools_.emplace_back(pool.n_berths);
+  for (const WeightTable::Pool& pool : table.pools()) {
+    pools_.emplace_back(pool.n_berths);
+    candidates_.reserve(std::max<size_t>(candidates_.capacity(), pool.n_berths));
+  }
 }
 
 std::optional<uint64_t> Berths::address(UnitId unit) const {
@@ -19,17 +22,15 @@ bool Berths::claim(UnitId unit, const Empty& empty) {
   if (has(unit)) return true;
   Tenants& tenants = pools_[table_.unit(unit).pool];
   // By last use as it is now; a free berth counts as one whose tenant was never used.
-  using Candidate = std::pair<uint64_t, uint32_t>;
-  std::vector<Candidate> candidates;
-  candidates.reserve(tenants.size());
+  candidates_.clear();
   for (uint32_t i = 0; i < tenants.size(); i++) {
-    candidates.emplace_back(tenants[i] ? 1 + units_[tenants[i]->value].last_use : 0, i);
+    candidates_.emplace_back(tenants[i] ? 1 + units_[tenants[i]->value].last_use : 0, i);
   }
-  std::ranges::make_heap(candidates, std::greater<>());
-  while (!candidates.empty()) {
-    const uint32_t berth = candidates.front().second;
-    std::ranges::pop_heap(candidates, std::greater<>());
-    candidates.pop_back();
+  std::ranges::make_heap(candidates_, std::greater<>());
+  while (!candidates_.empty()) {
+    const uint32_t berth = candidates_.front().second;
+    std::ranges::pop_heap(candidates_, std::greater<>());
+    candidates_.pop_back();
     if (tenants[berth]) {
       if (!empty(*tenants[berth])) continue;
       units_[tenants[berth]->value].berth = kNone;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "weights/weight_table.h"
@@ -39,10 +40,12 @@ class Berths {
     std::atomic<uint64_t> last_use = 0;
   };
   using Tenants = std::vector<std::optional<UnitId>>;
+  using Candidate = std::pair<uint64_t, uint32_t>;  // when its tenant was used last, which berth
 
   const WeightTable& table_;
   std::vector<Unit> units_;
-  std::vector<Tenants> pools_;  // by pool and berth
+  std::vector<Tenants> pools_;         // by pool and berth
+  std::vector<Candidate> candidates_;  // of a claim, which must need no memory
   std::atomic<uint64_t> now_ = 0;
 };
 

@@ -2,12 +2,11 @@
 // The order in which weights are loaded: those that somebody waits for first, then those asked for ahead of time, each
 // in the order of asking.
 //
-// Threads: one at a time.
+// Threads: one at a time. Where memory runs out nothing has changed; only push and promote take any.
 
 #include <algorithm>
 #include <deque>
 #include <optional>
-#include <vector>
 
 #include "weights/lazy_tensor.h"
 
@@ -32,7 +31,10 @@ class LoadQueue {
 
   // Somebody waits for it now. No effect on a weight that is not queued, or awaited already.
   void promote(WeightId id) {
-    if (erase(ahead_, id)) awaited_.push_back(id);
+    const auto at = std::ranges::find(ahead_, id);
+    if (at == ahead_.end()) return;
+    awaited_.push_back(id);
+    ahead_.erase(at);
   }
 
   void remove(WeightId id) {
@@ -48,12 +50,6 @@ class LoadQueue {
       }
     }
     return std::nullopt;
-  }
-
-  std::vector<WeightId> all() const {
-    std::vector<WeightId> ids(awaited_.begin(), awaited_.end());
-    ids.insert(ids.end(), ahead_.begin(), ahead_.end());
-    return ids;
   }
 
  private:

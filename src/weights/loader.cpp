@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -14,10 +14,21 @@
 namespace rocmforge {
 namespace {
 
-constexpr Duration kReportInterval = std::chrono::milliseconds(50);
+Error no_memory() noexcept {
+  return {ErrorCode::out_of_memory, "out of memory"};  // short enough to need none itself
+}
 
-Error cleared() {
-  return {ErrorCode::cancelled, "not loaded: the store is being cleared"};
+Error no_thread(const std::system_error& error) noexcept try {
+  return {ErrorCode::limit_exceeded, fmt::format("cannot start a loader thread: {}", error.what())};
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+template <class Work>
+Result<void> unless_memory_ends(Work&& work) noexcept try {
+  return work();
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 }  // namespace
@@ -33,6 +44,43 @@ struct Loader::Flight {
   std::condition_variable ended;
 };
 
+// What a call has taken so far, leases and places among those who wait: given back unless it gets everything.
+// Under the mutex.
+class Loader::Taken {
+ public:
+  // The first n_hits are leased.
+  Taken(Loader& loader, std::span<const WeightId> ids, size_t n_hits) : loader_(loader), ids_(ids), n_(n_hits) {}
+  ~Taken() {
+    if (n_ == 0) return;
+    for (size_t i = 0; i < n_; i++) {
+      Flight* const flight = i < joined_.size() ? joined_[i].flight.get() : nullptr;
+      if (flight == nullptr || flight->landed) {
+        loader_.word(ids_[i]).release();
+      } else {
+        flight->n_waiters--;
+      }
+    }
+    loader_.quiet_.notify_all();
+    loader_.unstick();
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+  // By position in ids; those that were leased at once have no flight.
+  std::span<const Joined> join_rest() {
+    joined_.resize(ids_.size());
+    for (; n_ < ids_.size(); n_++) joined_[n_] = loader_.join(ids_[n_]);
+    return joined_;
+  }
+  void keep() { n_ = 0; }
+
+ private:
+  Loader& loader_;
+  const std::span<const WeightId> ids_;
+  size_t n_;
+  std::vector<Joined> joined_;
+};
+
 Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& placement, size_t n_loaders,
                Clock clock)
     : table_(table),
@@ -40,9 +88,11 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
       placement_(placement),
       n_loaders_(n_loaders),
       clock_(std::move(clock)),
+      cleared_{ErrorCode::cancelled, "not loaded: the store is being cleared"},
       words_(table.size() + table.n_stages()),
       berths_(table),
       flights_(table.size()),
+      is_full_(table.pools().size()),
       n_experts_absent_(table.n_stages()) {
   CHECK(n_loaders_ > 0);
   counts_.n_tensors = table.size();
@@ -58,8 +108,10 @@ Loader::~Loader() {
   clear();
 }
 
-Error Loader::named(Error error, WeightId id) const {
-  return std::move(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
+Error Loader::named(const Error& error, WeightId id) const noexcept try {
+  return Error(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 std::optional<uint64_t> Loader::address(WeightId id) const {
@@ -111,32 +163,18 @@ Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unatten
   while (n_hits < ids.size() && try_lease(ids[n_hits])) n_hits++;
   if (n_hits == ids.size()) return {};
 
-  std::vector<Joined> joined(ids.size());
   Lock lock(mutex_);
-  for (size_t i = n_hits; i < ids.size(); i++) joined[i] = join(ids[i]);
-
-  std::optional<Error> error;
-  for (const auto& [flight, unattended] : joined) {
+  Taken taken(*this, ids, n_hits);
+  for (const auto& [flight, unattended] : taken.join_rest()) {
     if (!flight) continue;
     flight->ended.wait(lock, [&] { return flight->over; });
     if (flight->error) {
-      error = flight->error;
       was_unattended = unattended;
-      break;
+      return *flight->error;
     }
   }
-  if (!error) return {};
-
-  for (size_t i = 0; i < ids.size(); i++) {
-    if (!joined[i].flight || joined[i].flight->landed) {
-      word(ids[i]).release();
-    } else {
-      joined[i].flight->n_waiters--;
-    }
-  }
-  quiet_.notify_all();
-  unstick();
-  return *std::move(error);
+  taken.keep();
+  return {};
 }
 
 // One that moves is released under the mutex: a load may wait for its place.
@@ -172,7 +210,7 @@ Loader::Joined Loader::join(WeightId id) {
     auto refused = std::make_shared<Flight>();
     refused->n_waiters = 1;
     refused->over = true;
-    refused->error = named(cleared(), id);
+    refused->error = named(cleared_, id);
     return {refused, false};
   }
   Joined joined;
@@ -198,9 +236,9 @@ Loader::Joined Loader::join(WeightId id) {
 
 std::shared_ptr<Loader::Flight> Loader::begin(WeightId id, Urgency urgency) {
   const auto flight = std::make_shared<Flight>();
+  queue_.push(id, urgency);
   flights_[id.value] = flight;
   word(id).move_to(LoadState::loading);
-  queue_.push(id, urgency);
   counts_.n_loads++;
   if (n_flights_++ == 0) busy_since_ = clock_();
   start_threads(id);
@@ -215,10 +253,10 @@ void Loader::start_threads(WeightId id) {
     while (threads_.size() < n_loaders_) {
       threads_.emplace_back([this, loader = threads_.size()] { work(loader); });
     }
+  } catch (const std::bad_alloc&) {
+    if (threads_.empty()) abandon(id, no_memory());
   } catch (const std::system_error& error) {
-    if (threads_.empty()) {
-      abandon(id, {ErrorCode::limit_exceeded, fmt::format("cannot start a loader thread: {}", error.what())});
-    }
+    if (threads_.empty()) abandon(id, no_thread(error));
   }
 }
 
@@ -235,9 +273,9 @@ void Loader::work(size_t loader) {
     is_stuck_ = !piece;
     if (is_stuck_) continue;
     lock.unlock();
-    Result<void> landed = load_piece(*piece, loader);
+    const Result<void> landed = unless_memory_ends([&] { return load_piece(*piece, loader); });
     lock.lock();
-    end_piece(lock, *piece, std::move(landed), loader);
+    end_piece(lock, *piece, landed, loader);
   }
 }
 
@@ -245,24 +283,25 @@ void Loader::work(size_t loader) {
 void Loader::reserve(Lock& lock) {
   arena_ = Arena::reserving;
   lock.unlock();
-  const Result<void> reserved = placement_.reserve(table_.arena_bytes(), n_loaders_);
+  const Result<void> reserved =
+      unless_memory_ends([&] { return placement_.reserve(table_.arena_bytes(), n_loaders_); });
   lock.lock();
   arena_ = reserved.ok() ? Arena::ready : Arena::absent;
   if (reserved.ok()) {
     work_posted_.notify_all();
     return;
   }
-  for (const WeightId id : queue_.all()) abandon(id, reserved.error());
+  abandon_all(reserved.error());
   report(lock);
 }
 
-bool Loader::has_place(WeightId id, std::vector<bool>& is_full) {
+bool Loader::has_place(WeightId id) {
   const auto unit = unit_of(id);
   if (!unit) return true;
   const uint32_t pool = table_.unit(*unit).pool;
-  if (is_full[pool] && !berths_.has(*unit)) return false;
-  is_full[pool] = !berths_.claim(*unit, [this](UnitId tenant) { return empty(tenant); });
-  return !is_full[pool];
+  if (is_full_[pool] && !berths_.has(*unit)) return false;
+  is_full_[pool] = !berths_.claim(*unit, [this](UnitId tenant) { return empty(tenant); });
+  return !is_full_[pool];
 }
 
 bool Loader::empty(UnitId unit) {
@@ -283,8 +322,8 @@ void Loader::unstick() {
 }
 
 std::optional<Loader::Piece> Loader::take_piece() {
-  std::vector<bool> is_full(table_.pools().size());
-  const auto next = queue_.first([&](WeightId queued) { return has_place(queued, is_full); });
+  is_full_.assign(is_full_.size(), false);
+  const auto next = queue_.first([this](WeightId queued) { return has_place(queued); });
   if (!next) return std::nullopt;
   const WeightId id = *next;
   const uint64_t total_rows = table_.tensor(id).shape.n_rows;
@@ -317,7 +356,7 @@ Result<void> Loader::finish_weight(WeightId id, size_t loader) {
   return placement_.finish(*address(id), weight.shape, loader);
 }
 
-void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size_t loader) {
+void Loader::end_piece(Lock& lock, const Piece& piece, const Result<void>& landed, size_t loader) {
   const LazyTensor& weight = table_.tensor(piece.id);
   Flight& flight = *piece.flight;
   flight.n_working--;
@@ -325,7 +364,7 @@ void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size
     counts_.n_reads++;
     counts_.read_bytes += piece.n_rows * weight.shape.row_bytes();
   } else if (!flight.error) {
-    flight.error = named(std::move(landed).error(), piece.id);
+    flight.error = named(landed.error(), piece.id);
     queue_.remove(piece.id);
   }
 
@@ -335,9 +374,9 @@ void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size
   if (!flight.error) {
     word(piece.id).move_to(LoadState::in_flight);
     lock.unlock();
-    Result<void> finished = finish_weight(piece.id, loader);
+    const Result<void> finished = unless_memory_ends([&] { return finish_weight(piece.id, loader); });
     lock.lock();
-    if (!finished.ok()) flight.error = named(std::move(finished).error(), piece.id);
+    if (!finished.ok()) flight.error = named(finished.error(), piece.id);
   }
   if (flight.error) placement_.give_up(*address(piece.id), weight.shape);
   publish(piece.id, flight);
@@ -346,13 +385,17 @@ void Loader::end_piece(Lock& lock, const Piece& piece, Result<void> landed, size
 }
 
 // Gives up what nobody has begun to read; pieces under way end first. REQUIRES: queued
-void Loader::abandon(WeightId id, Error error) {
+void Loader::abandon(WeightId id, const Error& error) {
   const std::shared_ptr<Flight> flight = flights_[id.value];
-  flight->error = named(std::move(error), id);
+  flight->error = named(error, id);
   queue_.remove(id);
   if (flight->n_working > 0) return;
   publish(id, *flight);
   wake(*flight);
+}
+
+void Loader::abandon_all(const Error& error) {
+  while (const auto id = queue_.first([](WeightId) { return true; })) abandon(*id, error);
 }
 
 void Loader::publish(WeightId id, Flight& flight) {
@@ -422,7 +465,7 @@ void Loader::clear() {
   Lock lock(mutex_);
   quiet_.wait(lock, [&] { return !clearing_; });
   clearing_ = true;
-  for (const WeightId id : queue_.all()) abandon(id, cleared());
+  abandon_all(cleared_);
   quiet_.wait(lock, [&] { return n_flights_ == 0; });
   for (const LazyTensor& weight : table_.tensors()) {
     quiet_.wait(lock, [&] { return word(weight.id).state() != LoadState::resident || try_unload(weight.id); });
@@ -441,55 +484,6 @@ void Loader::clear() {
   stopping_ = false;
   clearing_ = false;
   quiet_.notify_all();
-}
-
-bool Loader::is_stage_resident(uint32_t stage) const {
-  return std::ranges::all_of(table_.stage(stage), [&](WeightId id) { return word(id).state() == LoadState::resident; });
-}
-
-LoadingStats Loader::stats() const {
-  const Lock lock(mutex_);
-  LoadingStats stats = counts_;
-  if (n_flights_ > 0) stats.seconds += seconds(clock_() - busy_since_);
-  for (const LazyTensor& weight : table_.tensors()) {
-    stats.n_hits += word(weight.id).n_hits();
-    switch (word(weight.id).state()) {
-      case LoadState::unloaded:
-      case LoadState::failed:
-        break;
-      case LoadState::loading:
-      case LoadState::in_flight:
-        stats.n_tensors_loading++;
-        stats.loading_bytes += weight.file_bytes;
-        break;
-      case LoadState::resident:
-        stats.n_tensors_loaded++;
-        stats.loaded_bytes += weight.file_bytes;
-        break;
-    }
-  }
-  for (uint32_t layer = 0; layer < table_.n_layers(); layer++) stats.n_layers_loaded += is_stage_resident(1 + layer);
-  return stats;
-}
-
-void Loader::on_progress(ProgressCallback callback) {
-  const std::lock_guard guard(progress_mutex_);
-  const Lock lock(mutex_);
-  has_callback_ = static_cast<bool>(callback);
-  callback_ = std::move(callback);
-}
-
-void Loader::report(Lock& lock) {
-  if (!has_callback_) return;
-  const TimePoint now = clock_();
-  if (n_flights_ > 0 && now - last_report_ < kReportInterval) return;
-  last_report_ = now;
-  lock.unlock();
-  {
-    const std::lock_guard guard(progress_mutex_);
-    if (callback_) callback_(stats());
-  }
-  lock.lock();
 }
 
 }  // namespace rocmforge

@@ -12,6 +12,9 @@
 // Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
 // clear. Loader threads start with the first load and end in clear(). Calls that find everything resident take no lock,
 // and nothing that may block (reading, landing, reserving, the callback) happens under one that others wait for.
+//
+// Memory may run out anywhere. A call then throws std::bad_alloc and has taken nothing; on a loader's thread the flight
+// fails. What ends flights, and clear(), takes no memory.
 
 #include <atomic>
 #include <condition_variable>
@@ -84,7 +87,7 @@ class Loader {
   };
 
   WeightWord& word(WeightId id) { return words_[id.value].word; }
-  Error named(Error error, WeightId id) const;
+  Error named(const Error& error, WeightId id) const noexcept;
   std::optional<UnitId> unit_of(WeightId id) const { return words_[id.value].unit; }
   Result<void> check_room(std::span<const WeightId> ids) const;
 
@@ -95,25 +98,27 @@ class Loader {
     bool unattended = false;
   };
   Result<void> lease_once(std::span<const WeightId> ids, bool& was_unattended);
+  class Taken;
 
   // Under the mutex:
   Joined join(WeightId id);
   std::shared_ptr<Flight> begin(WeightId id, Urgency urgency);
   void start_threads(WeightId id);
   std::optional<Piece> take_piece();
-  bool has_place(WeightId id, std::vector<bool>& is_full);
+  bool has_place(WeightId id);
   bool empty(UnitId unit);
   void unstick();
   bool try_unload(WeightId id);
   void arrived(WeightId id);
   void left(WeightId id);
-  void abandon(WeightId id, Error error);
+  void abandon(WeightId id, const Error& error);
+  void abandon_all(const Error& error);
   void publish(WeightId id, Flight& flight);
   void wake(Flight& flight);
 
   // With the mutex held on entry and return, but not throughout:
   void reserve(Lock& lock);
-  void end_piece(Lock& lock, const Piece& piece, Result<void> landed, size_t loader);
+  void end_piece(Lock& lock, const Piece& piece, const Result<void>& landed, size_t loader);
   void report(Lock& lock);
 
   // Without it:
@@ -126,6 +131,7 @@ class Loader {
   Placement& placement_;
   const size_t n_loaders_;
   const Clock clock_;
+  const Error cleared_;            // made while there is memory
   std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together
   std::atomic<size_t> n_resident_ = 0;
   Berths berths_;
@@ -138,6 +144,7 @@ class Loader {
   LoadQueue queue_;                               // flights with pieces nobody has taken
   std::vector<std::shared_ptr<Flight>> flights_;  // by weight; null: none
   size_t n_flights_ = 0;
+  std::vector<bool> is_full_;             // by pool, while a piece is looked for
   std::vector<size_t> n_experts_absent_;  // by stage; weights
   std::vector<std::thread> threads_;
   bool is_stuck_ = false;  // what is queued has no berth until a lease or a load ends

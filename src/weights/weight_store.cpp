@@ -137,9 +137,9 @@ std::optional<WeightStore::Lease> WeightStore::try_get(WeightId id) {
 }
 
 Result<std::vector<WeightStore::Lease>> WeightStore::get_all(std::span<const WeightId> ids) {
-  TRY(state_->loader.lease(ids));
   std::vector<Lease> leases;
-  leases.reserve(ids.size());
+  leases.reserve(ids.size());  // while there is nothing to be given back
+  TRY(state_->loader.lease(ids));
   for (const WeightId id : ids) leases.push_back(Lease(this, id));
   return leases;
 }

@@ -98,6 +98,28 @@ TEST_F(MemoryTest, RunsOutInEmbeddings) {
   EXPECT_GT(n_refused_, 20);
 }
 
+// Opening the file, planning, starting the engine, reading weights: some moments of each.
+TEST_F(MemoryTest, RunsOutInALoad) {
+  ASSERT_TRUE(is_well());
+  for (const int64_t n_failing : {1, 10, 1000}) {
+    bool met = true;
+    for (int64_t n_before = 0; met; n_before += 1 + n_before / 8) {
+      ASSERT_TRUE(registry_->unload("story").ok());
+      {
+        const HeapFaults faults(n_before, n_failing);
+        const std::string answer = ask("/generate", R"({"prompt":"Once","max_tokens":2})");
+        const int status = TestClient::status_of(answer);
+        EXPECT_TRUE(status == 200 || status == 503 || status == 0) << n_before << ": " << answer;
+        n_refused_ += status == 503;
+        met = faults.n_failed() > 0;
+      }
+      ASSERT_FALSE(HasFailure()) << n_before << " " << n_failing;
+      ASSERT_TRUE(is_well()) << "after " << n_before << " allocations";
+    }
+  }
+  EXPECT_GT(n_refused_, 20);
+}
+
 TEST_F(MemoryTest, RunsOutInABody) {
   const std::string body = R"({"content":")" + std::string(200'000, 'a') + R"("})";
   starve("/tokenize", body);

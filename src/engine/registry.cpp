@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <iterator>
 #include <list>
 #include <mutex>
 #include <new>
@@ -454,7 +453,7 @@ void ModelRegistry::begin_drain() {
     const std::lock_guard lock(state_->mutex);
     state_->is_draining = true;
     for (const auto& entry : state_->entries) {
-      std::ranges::move(entry->waiters, std::back_inserter(waiters));
+      for (Ready& ready : entry->waiters) waiters.push_back(std::move(ready));
       entry->waiters.clear();
     }
     state_->changed.notify_all();

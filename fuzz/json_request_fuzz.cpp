@@ -53,7 +53,7 @@ struct World {
       if (name != "m") return ready(Error{ErrorCode::model_not_found, "no such model"});
       ready(ModelRef(model));
     };
-    source.load = source.unload = [](std::string_view) { return Result<void>(); };
+    source.load = source.unload = [](std::string_view) { return Result<ModelState>(ModelState::ready); };
     api = std::make_unique<Api>(std::move(source), ApiOptions{},
                                 [this](std::function<void()> job) { work.push_back(std::move(job)); });
   }

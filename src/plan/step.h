@@ -88,8 +88,8 @@ struct Attend {
   std::optional<WeightId> sinks = {};
 };
 
-// out[r] = activation(gate[r]) * up[r], element by element; not gated: activation(gate[r]) alone. No step after it reads
-// what gate and up were before it.
+// out[r] = activation(gate[r]) * up[r], element by element; not gated: activation(gate[r]) alone. No step after it
+// reads what gate and up were before it.
 struct Activate {
   Activation kind = Activation::silu;
   SlotId gate, up, out;

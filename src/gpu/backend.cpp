@@ -150,10 +150,10 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
     return Backend::run_settled(stages, batch, weights);
   }
   // Launched for the longest sequence there can be: what is recorded must serve all.
-  const Runner runner(*this, view, {max_positions_}, weights);
+  const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
   if (entry.was_run && !entry.refused && entry.graph.handle() == nullptr) {
-    auto graph = record(stages, runner);
+    auto graph = record(stages, runner());
     if (graph.ok()) {
       entry.graph = std::move(*graph);
     } else {
@@ -163,8 +163,9 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   if (entry.graph.handle() != nullptr) {
     TRY(stream_.launch(entry.graph));
   } else {
-    for (const auto steps : stages) TRY(runner.run(steps));
-    TRY(runner.finish());
+    const Runner now = runner();
+    for (const auto steps : stages) TRY(now.run(steps));
+    TRY(now.finish());
     entry.was_run = true;
   }
   return placement_.mark_read(stream_);

@@ -15,7 +15,7 @@ class BatchUpload {
  public:
   static constexpr size_t kHeaderWords = 2;
   static uint64_t n_bytes(uint32_t max_rows, uint32_t max_pages) {
-    return (kHeaderWords + uint64_t{6} * max_rows + max_pages) * sizeof(uint32_t);
+    return (kHeaderWords + uint64_t{7} * max_rows + max_pages) * sizeof(uint32_t);
   }
 
   // `to`: n_bytes() of device memory, for at most max_rows rows and max_pages listed pages.

@@ -31,6 +31,7 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(repack, repack);
     RF_PLACE(norm, rms_norm);
     RF_PLACE(rope, rope);
+    RF_PLACE(rope, row_turns);
     RF_PLACE(rope, rope_store_f16);
     RF_PLACE(rope, rope_store_f32);
     RF_PLACE(route, route);
@@ -65,6 +66,8 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(attend_matrix, attend_matrix_64);
     RF_PLACE(attend_matrix, attend_matrix_128);
     RF_PLACE(attend_matrix, attend_matrix_256);
+    RF_PLACE(attend_rows_hopper, attend_rows_64);
+    RF_PLACE(attend_rows_hopper, attend_rows_128);
     RF_PLACE(attend_tiles, attend_tiles_64);
     RF_PLACE(attend_tiles, attend_tiles_128);
 #undef RF_PLACE

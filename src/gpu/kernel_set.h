@@ -25,6 +25,7 @@ enum class FixedKernel : uint8_t {
   repack,
   rms_norm,
   rope,
+  row_turns,
   rope_store_f16,
   rope_store_f32,
   route,
@@ -59,6 +60,8 @@ enum class FixedKernel : uint8_t {
   attend_matrix_64,
   attend_matrix_128,
   attend_matrix_256,
+  attend_rows_64,
+  attend_rows_128,
   attend_tiles_64,
   attend_tiles_128,
 };

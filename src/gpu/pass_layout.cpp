@@ -46,6 +46,8 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.vector_bytes = (uint64_t{widest} * sizeof(float) + 255) / 256 * 256;
   out.vectors = take(PassLayout::kVectors * out.vector_bytes);
   out.rope_tables = take(uint64_t{kMaxRopeTables} * kMaxRopePairs * sizeof(double));
+  out.row_turns = take(kMaxRopeTables * kRowTurnsBytes);
+  out.cache_rows = take(kMaxTurnedRows * sizeof(uint32_t));
   out.max_pages = std::min(memory.max_rows, kMaxPageLists) * memory.n_pages;
   out.batch = take(BatchUpload::n_bytes(memory.max_rows, out.max_pages));
   out.total_bytes = end;

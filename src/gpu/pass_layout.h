@@ -14,6 +14,9 @@ inline constexpr uint32_t kMaxSplitRows = 64;
 // Tables of rope frequencies: models have one, or two where layers differ.
 inline constexpr uint32_t kMaxRopeTables = 8;
 inline constexpr uint32_t kMaxRopePairs = 512;
+// What rows turn by, for so many of them.
+inline constexpr uint32_t kMaxTurnedRows = 128, kMaxTurnedPairs = 128;
+inline constexpr uint64_t kRowTurnsBytes = uint64_t{kMaxTurnedRows} * kMaxTurnedPairs * 2 * sizeof(float);
 
 // Sequences that share pages may list more of them together than there are.
 inline constexpr uint32_t kMaxPageLists = 256;
@@ -32,6 +35,8 @@ struct PassLayout {
   uint64_t vectors = 0;                   // two weights that are not f32, decoded: kVectors of vector_bytes
   uint64_t vector_bytes = 0;
   uint64_t rope_tables = 0;
+  uint64_t row_turns = 0;   // kMaxRopeTables of kRowTurnsBytes (kernels/rope.h)
+  uint64_t cache_rows = 0;  // beside them
   uint64_t batch = 0;
   uint32_t max_pages = 0;  // in the batch's lists together
   uint64_t total_bytes = 0;

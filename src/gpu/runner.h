@@ -79,6 +79,8 @@ class GpuBackend::Runner {
   Result<gpu::RopeArgs> rope_args(const Rope& step) const;
   gpu::StoreKvArgs store_args(const StoreKv& step) const;
   Result<void> rope_and_store(const Rope& rope, const StoreKv& store) const;
+  gpu::RowsTurn rows_turn(const Rope& rope) const;
+  Result<gpu::RowsTurn> turns_of_rows(const Rope& rope, const StoreKv& store) const;
   Result<void> attend_by_rows(gpu::AttendArgs args, uint32_t n) const;
 
   // runner_stream.cpp. How many of the next steps one launch, or one for each format, does on Hopper: a norm, the
@@ -89,11 +91,13 @@ class GpuBackend::Runner {
     DType dtype;
     uint32_t n_strips;  // or pairs of them
     gpu::StreamArgs args;
+    gpu::RowsTurn turn = {};  // of more than one row
   };
   Result<StreamPart> stream_part(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
                                  const Add* sum, const Activate* activate) const;
   bool can_turn(const Matmul& product, const Rope& rope, const StoreKv& store) const;
   Result<void> turn(StreamPart& part, size_t first, const Rope& rope, const StoreKv& store) const;
+  bool can_turn_rows(const Matmul& product, const Rope& rope) const;
   Result<void> launch_streams(std::span<StreamPart> formats) const;
 
   // runner_many.cpp: the same for more rows.
@@ -143,6 +147,13 @@ class GpuBackend::Runner {
   const WeightStore& weights_;
   // A sum that waits for the norm that usually follows: one kernel does both.
   mutable std::optional<Add> waiting_;
+  // What rows turn by, one after the other in row_turns.
+  struct MadeTurns {
+    RopeSpec rope;
+    std::optional<WeightId> factors;
+    friend bool operator==(const MadeTurns&, const MadeTurns&) = default;
+  };
+  mutable std::vector<MadeTurns> made_turns_;
   // The slot that quants() holds, when the step that made the slot made them too.
   mutable std::optional<SlotId> as_bytes_;
 };

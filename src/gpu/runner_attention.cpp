@@ -5,6 +5,7 @@
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/attend_hopper.h"
 #include "gpu/kernels/attend_matrix.h"
+#include "gpu/kernels/attend_rows_hopper.h"
 #include "gpu/kernels/attend_tiles.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/runner.h"
@@ -57,6 +58,33 @@ Result<void> GpuBackend::Runner::rope_and_store(const Rope& rope, const StoreKv&
                 gpu::rope_store_grid(n_rows(rope.q), args), gpu::kRopeThreads, args);
 }
 
+gpu::RowsTurn GpuBackend::Runner::rows_turn(const Rope& rope) const {
+  return {
+      .head_size = rope.head_size, .n_pairs = rope.rope.n_dims / 2, .are_halves = rope.rope.pairs == RopePairs::halves};
+}
+
+// By the first layer that wants them.
+Result<gpu::RowsTurn> GpuBackend::Runner::turns_of_rows(const Rope& rope, const StoreKv& store) const {
+  const MadeTurns wanted{rope.rope, rope.factors};
+  const size_t at = std::ranges::find(made_turns_, wanted) - made_turns_.begin();
+  CHECK(at < gpu::kMaxRopeTables);
+  const gpu::StoreKvArgs to = store_args(store);
+  auto* turns = reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_turns + at * gpu::kRowTurnsBytes);
+  auto* cache_rows = reinterpret_cast<uint32_t*>(self_.memory_.data() + self_.layout_.cache_rows);
+  if (at == made_turns_.size()) {
+    const gpu::RowTurnsArgs args{TRY(rope_args(rope)), batch_, n_rows(rope.q), turns, cache_rows};
+    TRY(launch(FixedKernel::row_turns, gpu::row_turns_grid(args), gpu::kRopeThreads, args));
+    made_turns_.push_back(wanted);
+  }
+  gpu::RowsTurn turn = rows_turn(rope);
+  turn.turns = turns;
+  turn.cache_rows = cache_rows;
+  turn.cache = to.cache;
+  turn.width = to.width;
+  turn.caches_halves = self_.kv_type_ == KvType::f16;
+  return turn;
+}
+
 Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
   const gpu::StoreKvArgs args = store_args(step);
   return launch(self_.kv_type_ == KvType::f16 ? FixedKernel::store_kv_f16 : FixedKernel::store_kv_f32,
@@ -100,7 +128,8 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   return attend_by_rows(args, n);
 }
 
-// As many rows at a time as there is memory for what is found of their chunks.
+// Many at once where there is a kernel for them. Else as many rows at a time as there is memory for what is found of
+// their chunks.
 Result<void> GpuBackend::Runner::attend_by_rows(gpu::AttendArgs args, uint32_t n) const {
   const gpu::PassLayout& layout = self_.layout_;
   const bool f16 = self_.kv_type_ == KvType::f16;
@@ -116,6 +145,12 @@ Result<void> GpuBackend::Runner::attend_by_rows(gpu::AttendArgs args, uint32_t n
           : kernel(FixedKernel::attend_matrix_256, FixedKernel::attend_f16_256, FixedKernel::attend_f32_256);
   const uint32_t heads_of_block = by_matrix ? gpu::kMatrixHeads : gpu::kAttendHeads;
   const uint32_t head_blocks = gpu::attend_head_blocks(args, heads_of_block);
+  if (const gpu::AttendRowsArgs rows{args, n, head_blocks};
+      by_matrix && self_.device_->has_hopper() && gpu::has_attend_rows(rows)) {
+    const uint32_t size = args.head_size <= 64 ? 64 : 128;
+    return launch(TRY(self_.kernels_.get(size == 64 ? FixedKernel::attend_rows_64 : FixedKernel::attend_rows_128)),
+                  {gpu::attend_rows_grid(rows), gpu::kAttendThreads, gpu::attend_rows_shared_bytes(size)}, rows);
+  }
   const uint64_t n_parts = uint64_t{args.n_heads} * gpu::kMaxChunks;  // of a row
   const uint64_t part_floats = gpu::attend_part_floats(args.head_size);
   const uint64_t fit = layout.attention_parts_bytes / (n_parts * (part_floats + 2) * sizeof(float));

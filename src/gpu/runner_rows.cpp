@@ -52,6 +52,20 @@ bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
   return n_bytes <= self_.layout_.quants_bytes;
 }
 
+// REQUIRES: can_stream_rows(product). Turning is done where shares are added up: there must be two of them at least.
+bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) const {
+  const gpu::RowsTurn turn = rows_turn(rope);
+  uint32_t n_tiles = 0;
+  for (const Matmul::Part& part : product.parts) {
+    if (!gpu::can_turn_rows(turn, slot(part.out).width)) return false;
+    n_tiles += gpu::rows_tiles(slot(part.out).width / gpu::kStreamOutputs);  // one format may have fewer for all parts
+  }
+  const bool is_made = std::ranges::find(made_turns_, MadeTurns{rope.rope, rope.factors}) != made_turns_.end();
+  return turn.n_pairs <= gpu::kMaxTurnedPairs && (is_made || made_turns_.size() < gpu::kMaxRopeTables) &&
+         slot(product.in).width >= 2 * gpu::kStreamColumns &&
+         2 * n_tiles <= std::min<uint64_t>(gpu::kStreamBlocks, room_for_shares(n_tiles));
+}
+
 Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = gpu::rows_at_once(first.n_rows);
@@ -124,9 +138,10 @@ void GpuBackend::Runner::divide(gpu::RowsPairArgs& both, uint32_t n_pieces) cons
   const uint32_t n_tiles[] = {both.first.n_tiles, both.second.n_tiles}, most = std::min(gpu::kRowsMaxShares, n_pieces);
   const uint64_t room =
       std::clamp<uint64_t>(room_for_shares(n_tiles[0] + n_tiles[1]), n_tiles[0] + n_tiles[1], gpu::kStreamBlocks);
+  const uint32_t fewest = 2 * (n_tiles[0] + n_tiles[1]) <= room ? std::min(most, 2u) : 1;
   uint32_t least = UINT32_MAX;
-  for (uint32_t first = 1; first <= most; first++) {
-    for (uint32_t second = 1; second <= most; second++) {
+  for (uint32_t first = fewest; first <= most; first++) {
+    for (uint32_t second = fewest; second <= most; second++) {
       if (first * n_tiles[0] + second * n_tiles[1] > room) break;
       const auto work_of = [&](uint32_t n_shares) { return (n_pieces + n_shares - 1) / n_shares; };
       const uint32_t work = std::max(work_of(first), 2 * work_of(second));
@@ -148,6 +163,8 @@ gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {
   args.sum_scale = from.sum_scale;
   args.after = from.after;
   args.activated = from.activated;
+  std::ranges::copy(from.roles, args.roles);
+  args.turn = part.turn;
   args.n_tiles = gpu::rows_tiles(part.n_strips * (from.activated != nullptr ? 2 : 1));
   args.partial = reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.attention_parts);
   args.counters = reinterpret_cast<uint32_t*>(self_.memory_.data() + self_.layout_.attention_arrivals);

@@ -129,13 +129,15 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   return at + 1 + (turns ? 2 : sum != nullptr || activate != nullptr ? 1 : 0);
 }
 
-// Whether queries and keys of one row can be turned, and keys and values stored, where they are made.
+// Whether queries and keys can be turned, and keys and values stored, where they are made.
 bool GpuBackend::Runner::can_turn(const Matmul& product, const Rope& rope, const StoreKv& store) const {
   const auto& parts = product.parts;
-  return n_rows(product.in) == 1 && parts.size() == 3 && rope.q == parts[0].out && rope.k == parts[1].out &&
-         store.k == rope.k && store.v == parts[2].out && rope.rope.pairs == RopePairs::neighbours &&
-         (!rope.factors || weights_.tensor(*rope.factors).shape.dtype == DType::f32) &&
-         std::ranges::all_of(parts, [&](const Matmul::Part& part) {
+  if (parts.size() != 3 || rope.q != parts[0].out || rope.k != parts[1].out || store.k != rope.k ||
+      store.v != parts[2].out || (rope.factors && weights_.tensor(*rope.factors).shape.dtype != DType::f32)) {
+    return false;
+  }
+  if (n_rows(product.in) > 1) return can_stream_rows(product) && can_turn_rows(product, rope);
+  return rope.rope.pairs == RopePairs::neighbours && std::ranges::all_of(parts, [&](const Matmul::Part& part) {
            return gpu::product_kind(weights_.tensor(part.weight).shape.dtype) == gpu::ProductKind::integer;
          });
 }
@@ -143,6 +145,10 @@ bool GpuBackend::Runner::can_turn(const Matmul& product, const Rope& rope, const
 Result<void> GpuBackend::Runner::turn(StreamPart& part, size_t first, const Rope& rope, const StoreKv& store) const {
   constexpr gpu::StreamRole kRoles[] = {gpu::StreamRole::query, gpu::StreamRole::key, gpu::StreamRole::value};
   for (size_t p = 0; p < part.args.n_parts; p++) part.args.roles[p] = kRoles[first + p];
+  if (part.args.n_rows > 1) {
+    part.turn = TRY(turns_of_rows(rope, store));
+    return {};
+  }
   part.args.caches_halves = self_.kv_type_ == KvType::f16;
   part.args.turn = {TRY(rope_args(rope)), store_args(store), 0};
   return {};

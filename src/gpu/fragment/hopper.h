@@ -94,6 +94,10 @@ RF_DEVICE void commit_copies() {
 RF_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
+template <int kLeft>
+RF_DEVICE void wait_for_copies_but() {  // the last kLeft commits
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
 RF_DEVICE void store_shared(uint32_t to, const Word4& words) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words.v[0]), "r"(words.v[1]), "r"(words.v[2]),
                "r"(words.v[3])

@@ -85,7 +85,8 @@ struct RowAttention {
   float sums[kAttendHeads][8];
   float largest[kAttendHeads], total[kAttendHeads];
 
-  RF_DEVICE RowAttention(const AttendArgs& all, uint32_t row) : args(all), heads(all, kAttendHeads), chunks(all, row) {
+  RF_DEVICE RowAttention(const AttendArgs& all, uint32_t row)
+      : args(all), heads(all, kAttendHeads, block_y()), chunks(all, row) {
     d = thread_index() % kLanes * 8;
     n_mine = d >= args.head_size ? 0 : args.head_size - d < 8 ? args.head_size - d : 8;
   }

@@ -5,24 +5,19 @@
 
 #include "gpu/runtime.h"
 
-#include "gpu/fragment/mma_heads.h"
 #include "gpu/kernels/attend_matrix.h"
 #include "gpu/kernels/attend_split.h"
+#include "gpu/kernels/attend_wave.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
 template <uint32_t kHeadSize>
-struct MatrixAttention {
-  using F = MmaHeads;
-  using Shared = AttendShared<F::kHeads, kHeadSize>;
-  static constexpr uint32_t kKeyBlocks = kHeadSize / 32, kValueBlocks = kHeadSize / 64;
-  static constexpr uint32_t kParts = kHeadSize <= 128 ? 2 : 1;  // of a tile: all that registers hold
-  static constexpr uint32_t kTile = kParts * F::kPositions;
-  static constexpr uint32_t kStride = kAttendWaves * kTile;  // positions of the block at a time
-  static_assert(kChunkStep % kTile == 0 && kPagePositions % kTile == 0 && kMinChunkPositions >= kStride);
-  static_assert(F::kHeads == kMatrixHeads);
+struct MatrixAttention : WaveAttention<kHeadSize> {
+  using Base = WaveAttention<kHeadSize>;
+  using F = typename Base::F;
+  using Base::args, Base::queries;
+  using Base::kKeyBlocks, Base::kValueBlocks, Base::kParts, Base::kTile, Base::kStride;
 
-  const AttendArgs& args;
   const BlockHeads heads;
   const RowChunks chunks;
   const uint32_t* pages;  // of the row
@@ -30,34 +25,17 @@ struct MatrixAttention {
   uint32_t held = 0, first_held = 1u << 31;  // pages of the row, one a lane, from this one on; none yet
   uint32_t page = 0;                         // of the tile whose keys are next
   bool has_keys = false, has_values = false;
-  Word4 queries[kKeyBlocks];
   Word4 keys[kParts][kKeyBlocks][2], values[kParts][kValueBlocks][4];
-  F::C sums[kValueBlocks][4];
-  float largest[2], total[2];  // of the two heads this lane has scores of; totals of its own positions
 
   RF_DEVICE MatrixAttention(const AttendArgs& all, uint32_t row)
-      : args(all),
-        heads(all, F::kHeads),
+      : Base(all),
+        heads(all, F::kHeads, block_y()),
         chunks(all, row),
         pages(all.batch.pages + all.batch.first_page[row]),
         width(all.n_kv_heads * all.head_size) {}
 
-  RF_DEVICE void load_queries() {
-    const uint32_t h = F::query_head();
-    const float* q = args.q + (static_cast<uint64_t>(block_x()) * args.n_heads + heads.first + h) * args.head_size;
-    RF_UNROLL
-    for (uint32_t b = 0; b < kKeyBlocks; b++) {
-      const uint32_t d = b * 32 + F::key_element();
-      queries[b] = {};
-      if (h >= heads.n || d >= args.head_size) continue;
-      RF_UNROLL
-      for (uint32_t i = 0; i < 2; i++) {
-        const Float4 four = float4_at(q + d + 4 * i);
-        queries[b].v[2 * i] = F::both(four.v[0] * args.scale, four.v[1] * args.scale);
-        queries[b].v[2 * i + 1] = F::both(four.v[2] * args.scale, four.v[3] * args.scale);
-      }
-    }
-  }
+  RF_DEVICE void load_queries() { Base::take_queries(Base::read_queries(block_x(), heads)); }
+  RF_DEVICE void leave(typename Base::Shared& shared) { Base::leave(shared, heads.n); }
 
   // To read one where it is needed would take as long as what is on its way from memory already.
   RF_DEVICE void find_page(uint32_t tile) {
@@ -122,13 +100,7 @@ struct MatrixAttention {
 
   // begin(span) was called, or this one's `after`.
   RF_DEVICE void attend(Span span, Span after) {
-    RF_UNROLL
-    for (uint32_t b = 0; b < kValueBlocks; b++) {
-      RF_UNROLL
-      for (uint32_t m = 0; m < 4; m++) sums[b][m] = {};
-    }
-    largest[0] = largest[1] = kLowest;
-    total[0] = total[1] = 0;
+    Base::begin_chunk();
     for (uint32_t tile = span.first + wave() * kTile; tile < span.end; tile += kStride) {
       if (!has_values) load_values(tile, span.end);
       has_values = false;
@@ -137,97 +109,23 @@ struct MatrixAttention {
       const uint32_t end = is_last ? after.end : span.end;
       const bool goes_on = next < end;
       if (goes_on) find_page(next);
-      F::C scores[kParts] = {};
+      typename F::C scores[kParts] = {};
       RF_UNROLL
       for (uint32_t b = 0; b < kKeyBlocks; b++) {
         RF_UNROLL
         for (uint32_t i = 0; i < kParts; i++) F::multiply_keys(scores[i], keys[i][b], queries[b]);
       }
       if (goes_on) load_keys(next, end);
-      to_weights(scores, tile, span.end);
+      Base::to_weights(scores, tile, {chunks.first, span.end});
       RF_UNROLL
       for (uint32_t i = 0; i < kParts; i++) {
-        const F::B weights = F::turned(scores[i]);
+        const typename F::B weights = F::turned(scores[i]);
         RF_UNROLL
-        for (uint32_t b = 0; b < kValueBlocks; b++) F::multiply_values(sums[b], values[i][b], weights);
+        for (uint32_t b = 0; b < kValueBlocks; b++) F::multiply_values(Base::sums[b], values[i][b], weights);
       }
       if (goes_on && kParts > 1) {
         load_values(next, end);
         has_values = true;
-      }
-    }
-  }
-
-  // A step of the running softmax.
-  RF_DEVICE void to_weights(F::C* scores, uint32_t tile, uint32_t end) {
-    if (args.softcap != 0) {
-      RF_UNROLL
-      for (uint32_t p = 0; p < kParts; p++) {
-        RF_UNROLL
-        for (uint32_t i = 0; i < 4; i++) scores[p].v[i] = capped(scores[p].v[i], args.softcap);
-      }
-    }
-    bool seen[kParts][2];
-    float next[2] = {largest[0], largest[1]}, keep[2];
-    RF_UNROLL
-    for (uint32_t p = 0; p < kParts; p++) {
-      RF_UNROLL
-      for (uint32_t i = 0; i < 4; i++) {
-        const uint32_t position = tile + p * F::kPositions + F::row(i);
-        seen[p][i / 2] = position >= chunks.first && position < end;
-        if (seen[p][i / 2] && scores[p].v[i] > next[i % 2]) next[i % 2] = scores[p].v[i];
-      }
-    }
-    RF_UNROLL
-    for (uint32_t h = 0; h < 2; h++) {
-      RF_UNROLL
-      for (uint32_t mask = 4; mask < 32; mask *= 2) {
-        const float other = shuffle_xor(next[h], mask);
-        next[h] = other > next[h] ? other : next[h];
-      }
-      keep[h] = exp_f32(largest[h] - next[h]);
-      largest[h] = next[h];
-      total[h] *= keep[h];
-    }
-    RF_UNROLL
-    for (uint32_t p = 0; p < kParts; p++) {
-      RF_UNROLL
-      for (uint32_t i = 0; i < 4; i++) {
-        scores[p].v[i] = exp_f32(seen[p][i / 2] ? scores[p].v[i] - next[i % 2] : kLowest);
-        total[i % 2] += scores[p].v[i];
-      }
-    }
-    RF_UNROLL
-    for (uint32_t b = 0; b < kValueBlocks; b++) {
-      RF_UNROLL
-      for (uint32_t m = 0; m < 4; m++) {
-        RF_UNROLL
-        for (uint32_t i = 0; i < 4; i++) sums[b][m].v[i] *= keep[i % 2];
-      }
-    }
-  }
-
-  RF_DEVICE void leave(Shared& shared) {
-    RF_UNROLL
-    for (uint32_t h = 0; h < 2; h++) {
-      for (uint32_t mask = 4; mask < 32; mask *= 2) total[h] += shuffle_xor(total[h], mask);
-      const uint32_t head = F::column(h);
-      if (head >= heads.n) continue;
-      if (lane() / 4 == 0) {
-        shared.largest[wave()][head] = largest[h];
-        shared.total[wave()][head] = total[h];
-      }
-      RF_UNROLL
-      for (uint32_t b = 0; b < kValueBlocks; b++) {
-        float* to = &shared.sums[wave()][head][b * 64 + F::value_element()];
-        Float4 eight[2];
-        RF_UNROLL
-        for (uint32_t m = 0; m < 4; m++) {
-          RF_UNROLL
-          for (uint32_t i = h; i < 4; i += 2) eight[F::element(m, i) / 4].v[F::element(m, i) % 4] = sums[b][m].v[i];
-        }
-        *reinterpret_cast<Float4*>(to) = eight[0];
-        *reinterpret_cast<Float4*>(to + 4) = eight[1];
       }
     }
   }

@@ -24,9 +24,10 @@ struct RowChunks {
   uint32_t chunk;       // positions of a chunk
   uint32_t n;           // chunks
 
-  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row) {
-    end = args.batch.positions[row] + 1;
-    first = args.window != 0 && args.window < end ? end - args.window : 0;
+  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row) : RowChunks(args.batch.positions[row], args.window) {}
+  RF_DEVICE RowChunks(uint32_t position, uint32_t window) {
+    end = position + 1;
+    first = window != 0 && window < end ? end - window : 0;
     begin = first / kChunkStep * kChunkStep;
     const uint32_t all = end - begin;
     constexpr uint32_t kUnit = kMaxChunks * kChunkStep;
@@ -42,17 +43,18 @@ struct RowChunks {
   }
 };
 
-// The heads of a block.
+// The heads of a block: those of number `index` of them all.
 struct BlockHeads {
   uint32_t kv_head;
-  uint32_t first, n;  // query heads
-  uint32_t n_blocks;  // beside each other, for all heads
+  uint32_t first, n;         // query heads
+  uint32_t index, n_blocks;  // beside each other, for all heads
 
-  RF_DEVICE BlockHeads(const AttendArgs& args, uint32_t most) {
+  BlockHeads() = default;
+  RF_DEVICE BlockHeads(const AttendArgs& args, uint32_t most, uint32_t number) : index(number) {
     const uint32_t group = args.n_heads / args.n_kv_heads, n_tiles = (group + most - 1) / most;
     n_blocks = args.n_kv_heads * n_tiles;
-    kv_head = block_y() / n_tiles;
-    const uint32_t before = block_y() % n_tiles * most;
+    kv_head = index / n_tiles;
+    const uint32_t before = index % n_tiles * most;
     first = kv_head * group + before;
     n = group - before < most ? group - before : most;
   }
@@ -76,9 +78,37 @@ RF_DEVICE const Float4& float4_at(const float* at) {
   return *reinterpret_cast<const Float4*>(at);
 }
 
-RF_DEVICE void put_out(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t d, const Float4& sum,
-                       float share) {
+// What was found of some positions, of four elements of a head.
+struct Found {
+  Float4 sum{};
+  float largest = kLowest, total = 0;
+
+  // Of positions after these. A row's chunks are added in their order, whoever adds them, to the same bits.
+  RF_DEVICE void add(const Found& more) {
+    const bool is_more = more.largest > largest;
+    const float less = exp_f32(is_more ? largest - more.largest : more.largest - largest);
+    const float keep = is_more ? less : 1.0f, share = is_more ? 1.0f : less;
+    largest = is_more ? more.largest : largest;
+    total = fma_f32(share, more.total, total * keep);
+    RF_UNROLL
+    for (uint32_t e = 0; e < 4; e++) sum.v[e] = fma_f32(share, more.sum.v[e], sum.v[e] * keep);
+  }
+};
+
+// Four elements, from d on, of one of a block's heads.
+struct HeadWord {
+  uint32_t head, d;
+  RF_DEVICE HeadWord(const AttendArgs& args, uint32_t index) {
+    const uint32_t n_words = (args.head_size + 3) / 4;
+    head = index / n_words;
+    d = index % n_words * 4;
+  }
+};
+
+RF_DEVICE void put_out(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t d, const Found& all) {
   float* out = args.out + (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d;
+  const float share = share_of_total(args, head, all.largest, all.total);
+  const Float4& sum = all.sum;
   if (args.head_size % 4 == 0) {
     *reinterpret_cast<Float4*>(out) = {sum.v[0] * share, sum.v[1] * share, sum.v[2] * share, sum.v[3] * share};
     return;
@@ -89,87 +119,92 @@ RF_DEVICE void put_out(const AttendArgs& args, uint32_t row, uint32_t head, uint
   }
 }
 
+// What the waves of a block found of a chunk.
+template <uint32_t kHeads, uint32_t kHeadSize>
+RF_DEVICE Found of_waves(const AttendShared<kHeads, kHeadSize>& shared, const HeadWord& word) {
+  const uint32_t h = word.head;
+  Found found;
+  found.largest = shared.largest[0][h];
+  for (uint32_t w = 1; w < kAttendWaves; w++) {
+    found.largest = shared.largest[w][h] > found.largest ? shared.largest[w][h] : found.largest;
+  }
+  RF_UNROLL
+  for (uint32_t w = 0; w < kAttendWaves; w++) {
+    const float share = exp_f32(shared.largest[w][h] - found.largest);
+    found.total = fma_f32(share, shared.total[w][h], found.total);
+    const Float4& of_wave = float4_at(&shared.sums[w][h][word.d]);
+    RF_UNROLL
+    for (uint32_t e = 0; e < 4; e++) found.sum.v[e] = fma_f32(share, of_wave.v[e], found.sum.v[e]);
+  }
+  return found;
+}
+
+// The places of a head's parts.
+struct Parts {
+  float *sums, *tops;
+  uint32_t n_floats;
+  RF_DEVICE Parts(const AttendArgs& args, uint32_t row, uint32_t head) : n_floats((args.head_size + 3) / 4 * 4) {
+    const uint64_t first = (static_cast<uint64_t>(row) * args.n_heads + head) * kMaxChunks;
+    sums = args.parts + first * n_floats;
+    tops = args.tops + first * 2;
+  }
+  RF_DEVICE void put(uint32_t chunk, uint32_t d, const Found& found) const {
+    *reinterpret_cast<Float4*>(sums + chunk * n_floats + d) = found.sum;
+    if (d == 0) *reinterpret_cast<Float2*>(tops + chunk * 2) = {found.largest, found.total};
+  }
+  RF_DEVICE Found at(uint32_t chunk, uint32_t d) const {
+    const Float2 top = *reinterpret_cast<const Float2*>(tops + chunk * 2);
+    return {float4_at(sums + chunk * n_floats + d), top.v[0], top.v[1]};
+  }
+};
+
 // Joins a chunk's waves: into the result when the row has no other chunk, else into its part.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void end_chunk(const AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
-                         const RowChunks& chunks, uint32_t chunk) {
-  const uint32_t n_words = (args.head_size + 3) / 4, row = block_x();
-  for (uint32_t i = thread_index(); i < heads.n * n_words; i += kAttendThreads) {
-    const uint32_t h = i / n_words, d = i % n_words * 4;
-    float largest = shared.largest[0][h];
-    for (uint32_t w = 1; w < kAttendWaves; w++) {
-      largest = shared.largest[w][h] > largest ? shared.largest[w][h] : largest;
-    }
-    Float4 sum{};
-    float total = 0;
-    RF_UNROLL
-    for (uint32_t w = 0; w < kAttendWaves; w++) {
-      const float share = exp_f32(shared.largest[w][h] - largest);
-      total += share * shared.total[w][h];
-      const Float4& of_wave = float4_at(&shared.sums[w][h][d]);
-      RF_UNROLL
-      for (uint32_t e = 0; e < 4; e++) sum.v[e] += share * of_wave.v[e];
-    }
+                         uint32_t row, const RowChunks& chunks, uint32_t chunk) {
+  const uint32_t n = heads.n * ((args.head_size + 3) / 4);
+  for (uint32_t i = thread_index(); i < n; i += kAttendThreads) {
+    const HeadWord word(args, i);
+    const Found found = of_waves(shared, word);
     if (chunks.n == 1) {
-      put_out(args, row, heads.first + h, d, sum, share_of_total(args, heads.first + h, largest, total));
-      continue;
+      put_out(args, row, heads.first + word.head, word.d, found);
+    } else {
+      Parts(args, row, heads.first + word.head).put(chunk, word.d, found);
     }
-    const uint64_t part = (static_cast<uint64_t>(row) * args.n_heads + heads.first + h) * kMaxChunks + chunk;
-    *reinterpret_cast<Float4*>(args.parts + (part * n_words + i % n_words) * 4) = sum;
-    if (d == 0) *reinterpret_cast<Float2*>(args.tops + part * 2) = {largest, total};
   }
 }
 
 // By every block of a row after its chunks: the one that comes last joins them.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
-                           const RowChunks& chunks) {
+                           uint32_t row, const RowChunks& chunks) {
   if (chunks.n == 1) return;
-  const uint32_t row = block_x(), n_blocks = args.n_blocks < chunks.n ? args.n_blocks : chunks.n;
+  const uint32_t n_blocks = args.n_blocks < chunks.n ? args.n_blocks : chunks.n;
   if (n_blocks > 1) {
-    uint32_t* arrivals = args.arrivals + static_cast<uint64_t>(row) * heads.n_blocks + block_y();
+    uint32_t* arrivals = args.arrivals + static_cast<uint64_t>(row) * heads.n_blocks + heads.index;
     if (arrive(arrivals, &shared.n_before) + 1 != n_blocks) return;
     if (thread_index() == 0) *arrivals = 0;
   } else {
     sync_block();
   }
-  const uint64_t first_part = (static_cast<uint64_t>(row) * args.n_heads + heads.first) * kMaxChunks;
-  const uint32_t n_words = (args.head_size + 3) / 4;
-  for (uint32_t i = thread_index(); i < heads.n * n_words; i += kAttendThreads) {
-    const uint32_t h = i / n_words, d = i % n_words * 4;
-    const float* part = args.parts + (first_part + h * kMaxChunks) * n_words * 4 + d;
-    const float* top = args.tops + (first_part + h * kMaxChunks) * 2;
-    Float4 sum{};
-    float largest = kLowest, total = 0;
+  const uint32_t n = heads.n * ((args.head_size + 3) / 4);
+  for (uint32_t i = thread_index(); i < n; i += kAttendThreads) {
+    const HeadWord word(args, i);
+    const Parts parts(args, row, heads.first + word.head);
+    Found all;
     constexpr uint32_t kAhead = 16;
     for (uint32_t first = 0; first < chunks.n; first += kAhead) {
-      Float4 of_chunk[kAhead];
-      Float2 tops[kAhead];
+      Found of_chunk[kAhead];
       RF_UNROLL
       for (uint32_t c = 0; c < kAhead; c++) {
-        of_chunk[c] = {};
-        tops[c] = {kLowest, 0.0f};
-        if (first + c >= chunks.n) continue;
-        of_chunk[c] = float4_at(part + (first + c) * n_words * 4);
-        tops[c] = *reinterpret_cast<const Float2*>(top + (first + c) * 2);
+        if (first + c < chunks.n) of_chunk[c] = parts.at(first + c, word.d);
       }
-      float next = largest;
-      RF_UNROLL
-      for (uint32_t c = 0; c < kAhead; c++) next = tops[c].v[0] > next ? tops[c].v[0] : next;
-      const float keep = exp_f32(largest - next);
-      largest = next;
-      total *= keep;
-      RF_UNROLL
-      for (uint32_t e = 0; e < 4; e++) sum.v[e] *= keep;
       RF_UNROLL
       for (uint32_t c = 0; c < kAhead; c++) {
-        const float share = exp_f32(tops[c].v[0] - largest);
-        total += share * tops[c].v[1];
-        RF_UNROLL
-        for (uint32_t e = 0; e < 4; e++) sum.v[e] += share * of_chunk[c].v[e];
+        if (first + c < chunks.n) all.add(of_chunk[c]);
       }
     }
-    put_out(args, row, heads.first + h, d, sum, share_of_total(args, heads.first + h, largest, total));
+    put_out(args, row, heads.first + word.head, word.d, all);
   }
 }
 
@@ -205,9 +240,9 @@ RF_DEVICE void attend_row(const AttendArgs& args) {
     if (kTurns == 1 && c != block_z()) sync_block();  // the chunk before has been read
     attention.leave(shared);
     sync_block();
-    end_chunk(shared, args, attention.heads, chunks, c);
+    end_chunk(shared, args, attention.heads, row, chunks, c);
   }
-  join_chunks(turns[0], args, attention.heads, chunks);
+  join_chunks(turns[0], args, attention.heads, row, chunks);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

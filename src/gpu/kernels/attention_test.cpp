@@ -7,6 +7,7 @@
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/attend_hopper.h"
 #include "gpu/kernels/attend_matrix.h"
+#include "gpu/kernels/attend_rows_hopper.h"
 #include "gpu/kernels/attend_tiles.h"
 #include "support/kernel_device.h"
 
@@ -24,7 +25,24 @@ struct AttentionCase {
   bool has_sinks = false;
 };
 
-class Attention : public KernelTest {
+class AnyAttention : public KernelTest {
+ protected:
+  // Hopper's kernel for many rows gives the same bits.
+  void check_rows(AttendArgs args, uint32_t n_rows, uint32_t size, size_t n) {
+    if (!device_->has_hopper()) return;
+    const auto one_by_one = space(n), together = space(n);
+    args.out = one_by_one.data();
+    run("attend_matrix", "attend_matrix_" + std::to_string(size), attend_grid(n_rows, args, kMatrixHeads),
+        kAttendThreads, args);
+    args.out = together.data();
+    const AttendRowsArgs rows{args, n_rows, attend_head_blocks(args, kMatrixHeads)};
+    run("attend_rows_hopper", "attend_rows_" + std::to_string(size),
+        {attend_rows_grid(rows), kAttendThreads, attend_rows_shared_bytes(size)}, rows);
+    EXPECT_EQ(together.values(), one_by_one.values()) << "heads of " << args.head_size;
+  }
+};
+
+class Attention : public AnyAttention {
  protected:
   // Two sequences with scattered pages: one row at the position 600, three rows at 62 .. 64.
   template <class T>
@@ -59,28 +77,30 @@ class Attention : public KernelTest {
                        .pages = on_pages.data(),
                        .output_rows = nullptr,
                        .first_row = nullptr,
-                       .n_together = nullptr},
+                       .n_together = nullptr,
+                       .by_position = nullptr},
                       width});
     }
     const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
     const auto on_q = put(q), on_sinks = put(sinks);
-    const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3});
+    const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3}),
+               by_position = put(std::vector<uint32_t>{0, 3, 2, 1});
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
     const auto parts = space(n_parts * attend_part_floats(c.head_size)), tops = space(n_parts * 2);
-    const AttendArgs args{
-        .out = nullptr,
-        .q = on_q.data(),
-        .cache = on_cache.data(),
-        .sinks = c.has_sinks ? on_sinks.data() : nullptr,
-        .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr, nullptr, on_together.data()},
-        .n_heads = c.n_heads,
-        .n_kv_heads = c.n_kv_heads,
-        .head_size = c.head_size,
-        .window = c.window,
-        .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
-        .softcap = c.softcap,
-        .parts = parts.data(),
-        .tops = tops.data()};
+    const AttendArgs args{.out = nullptr,
+                          .q = on_q.data(),
+                          .cache = on_cache.data(),
+                          .sinks = c.has_sinks ? on_sinks.data() : nullptr,
+                          .batch = {nullptr, on_positions.data(), on_first.data(), on_pages.data(), nullptr, nullptr,
+                                    on_together.data(), by_position.data()},
+                          .n_heads = c.n_heads,
+                          .n_kv_heads = c.n_kv_heads,
+                          .head_size = c.head_size,
+                          .window = c.window,
+                          .scale = 1 / std::sqrt(static_cast<float>(c.head_size)),
+                          .softcap = c.softcap,
+                          .parts = parts.data(),
+                          .tops = tops.data()};
     const uint32_t size = c.head_size <= 64 ? 64 : c.head_size <= 128 ? 128 : 256;
     std::vector<float> expected(q.size());
     for (size_t r = 0; r < n_rows; r++) {
@@ -110,6 +130,7 @@ class Attention : public KernelTest {
             sizeof(T) == 4 ? 1e-11 : 1e-6);
     if (sizeof(T) == 2 && device_->has_mma() && has_attend_matrix(c.head_size)) {
       run_all("attend_matrix_" + std::to_string(size), args, n_rows, kMatrixHeads, expected, 1e-6);
+      if (size <= 128) check_rows(args, n_rows, size, expected.size());
     }
   }
 
@@ -160,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(, Attention, testing::both_waves());
 
 // Three sequences whose rows lie in two tiles and more; tiles and the kernel for single rows share them out, and give
 // what the latter gives alone.
-class AttentionTiles : public KernelTest {
+class AttentionTiles : public AnyAttention {
  protected:
   void check(const AttentionCase& c) {
     struct Sequence {
@@ -196,6 +217,10 @@ class AttentionTiles : public KernelTest {
     const auto on_q = put(q), on_sinks = put(sinks);
     const auto on_positions = put(positions), on_first = put(first_page), on_row = put(first_row),
                on_together = put(n_together), on_pages = put(pages);
+    std::vector<uint32_t> by_position(n_rows);
+    std::iota(by_position.begin(), by_position.end(), 0u);
+    std::ranges::stable_sort(by_position, std::greater(), [&](uint32_t row) { return positions[row]; });
+    const auto on_by_position = put(by_position);
     const auto out = space(q.size()), expected = space(q.size());
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
     const auto parts = space(n_parts * attend_part_floats(c.head_size)), tops = space(n_parts * 2);
@@ -209,7 +234,8 @@ class AttentionTiles : public KernelTest {
                               .pages = on_pages.data(),
                               .output_rows = nullptr,
                               .first_row = on_row.data(),
-                              .n_together = on_together.data()},
+                              .n_together = on_together.data(),
+                              .by_position = on_by_position.data()},
                     .n_heads = c.n_heads,
                     .n_kv_heads = c.n_kv_heads,
                     .head_size = c.head_size,
@@ -226,6 +252,10 @@ class AttentionTiles : public KernelTest {
         kAttendTilesThreads, AttendTilesArgs{args, n_rows});
     run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
     EXPECT_LE(nmse(out.values(), expected.values()), 1e-6);  // queries and weights are halves in tiles
+    for (const uint32_t min_tiled_rows : {0u, kMinTiledRows}) {
+      args.min_tiled_rows = min_tiled_rows;
+      check_rows(args, n_rows, c.head_size <= 64 ? 64 : 128, q.size());
+    }
     if (!device_->has_hopper() || !has_attend_hopper(c.head_size, c.softcap)) return;
     const auto by_hopper = space(q.size());
     args.out = by_hopper.data();

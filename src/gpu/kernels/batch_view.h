@@ -13,6 +13,7 @@ struct BatchView {
   const uint32_t* output_rows;  // by output
   const uint32_t* first_row;    // by row: where its sequence's rows begin in the batch
   const uint32_t* n_together;   // by row: how many they are
+  const uint32_t* by_position;  // the rows, the one at the last position first
 };
 
 }  // namespace rocmforge::gpu

@@ -20,10 +20,13 @@ RF_DEVICE void put_cached(F16* at, float v) {
 }
 
 // A position's keys; its values are kPagePositions rows further.
+RF_DEVICE uint32_t row_of_cache(const BatchView& batch, uint32_t row, uint32_t position) {
+  const uint32_t page = batch.pages[batch.first_page[row] + position / kPagePositions];
+  return page * 2 * kPagePositions + position % kPagePositions;
+}
 template <class T>
 RF_DEVICE T* cache_row(T* cache, const BatchView& batch, uint32_t row, uint32_t position, uint32_t width) {
-  const uint64_t page = batch.pages[batch.first_page[row] + position / kPagePositions];
-  return cache + (page * 2 * kPagePositions + position % kPagePositions) * width;
+  return cache + static_cast<uint64_t>(row_of_cache(batch, row, position)) * width;
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

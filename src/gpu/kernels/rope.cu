@@ -42,6 +42,17 @@ RF_KERNEL_EARLY(rope, RopeArgs, kRopeThreads) {
   turn_heads(args, block_y() * kRopeThreads + thread_index(), [](uint32_t, float) {});
 }
 
+RF_KERNEL(row_turns, RowTurnsArgs, kRopeThreads) {
+  const uint32_t i = block_x() * kRopeThreads + thread_index(), pair = i % args.rope.n_pairs;
+  const uint32_t row = i / args.rope.n_pairs;
+  if (row >= args.n_rows) return;
+  const uint32_t position = args.rope.positions[row];
+  const SineCosine by = turn_of_pair(args.rope, pair, position);
+  args.turns[2 * static_cast<uint64_t>(i)] = by.sine;
+  args.turns[2 * static_cast<uint64_t>(i) + 1] = by.cosine;
+  if (pair == 0) args.cache_rows[row] = row_of_cache(args.batch, row, position);
+}
+
 // Threads beyond those that turn pairs copy: the values first, then what the keys have beyond their pairs.
 template <class T>
 RF_DEVICE void turn_and_store(const RopeStoreArgs& args) {

@@ -29,7 +29,21 @@ struct RopeStoreArgs {
   uint32_t n_turning;  // as below
 };
 
+// row_turns: what a pass's rows turn by, and where their keys go, for products that turn and store themselves
+// (kernels/stream_rows_hopper.h). All layers that turn alike take the same.
+struct RowTurnsArgs {
+  RopeArgs rope;  // heads are not looked at
+  BatchView batch;
+  uint32_t n_rows;
+  float* turns;          // n_rows x n_pairs x sine and cosine
+  uint32_t* cache_rows;  // by row: its keys' position in a layer's cache, counting keys and values of all pages
+};
+
 inline constexpr uint32_t kRopeThreads = 128;
+
+inline Grid row_turns_grid(const RowTurnsArgs& args) {
+  return {(args.n_rows * args.rope.n_pairs + kRopeThreads - 1) / kRopeThreads};
+}
 
 // A thread turns one pair of this many heads: finding the turn costs more than turning.
 inline constexpr uint32_t kRopeHeads = 4;

@@ -15,6 +15,7 @@
 #include "gpu/kernels/stream_after.h"
 #include "gpu/kernels/stream_rows_hopper.h"
 #include "gpu/kernels/strip_pieces.h"
+#include "gpu/kernels/turn.h"
 #include "gpu/packed/exact_strips.h"
 #include "gpu/packed/lists.h"
 #include "gpu/packed/strips.h"
@@ -342,12 +343,62 @@ class Rows {
     if (at >= args_.parts[part].n_out) return;
     const uint32_t begin = set_of(pass) * kRows, left = args_.n_rows - begin, n = left < kRows ? left : kRows;
     const float* from = partial_of(tile, 0, pass) + within;
-    for (uint32_t row = share_ + args_.n_shares * (thread_index() / kAcross); row < n;
-         row += kAtOnce * args_.n_shares) {
-      const float4 value = sum_of_shares(from + row * kOutputs);
-      const float4 partner = activates() ? sum_of_shares(from + row * kOutputs + 8) : value;
-      put_four(args_.parts[part], uint64_t{begin + row} * args_.parts[part].n_out, at, value, partner);
+    const auto each_row_of_share = [&](const auto& put_row) {
+      for (uint32_t row = share_ + args_.n_shares * (thread_index() / kAcross); row < n;
+           row += kAtOnce * args_.n_shares) {
+        put_row(begin + row, from + row * kOutputs);
+      }
+    };
+    if (args_.roles[part] != StreamRole::none) {
+      each_row_of_share([&](uint32_t row, const float* sums) { put_turned(part, row, at, sum_of_shares(sums)); });
+      return;
     }
+    each_row_of_share([&](uint32_t row, const float* sums) {
+      const float4 value = sum_of_shares(sums);
+      const float4 partner = activates() ? sum_of_shares(sums + 8) : value;
+      put_four(args_.parts[part], uint64_t{row} * args_.parts[part].n_out, at, value, partner);
+    });
+  }
+  RF_DEVICE void put_turned(uint32_t p, uint32_t row, uint32_t at, float4 value) const {
+    const MatvecPart& part = args_.parts[p];
+    const RowsTurn& turn = args_.turn;
+    const StreamRole role = args_.roles[p];
+    if (part.bias != nullptr) value = plus(value, *reinterpret_cast<const float4*>(part.bias + at));
+    if (role != StreamRole::value) value = turned(value, row, at % turn.head_size);
+    if (role == StreamRole::query) {
+      four_at(part.out + uint64_t{row} * part.n_out + at) = value;
+      return;
+    }
+    const uint32_t cache_row = turn.cache_rows[row] + (role == StreamRole::value ? kPagePositions : 0);
+    const uint64_t place = uint64_t{cache_row} * turn.width + at;
+    if (turn.caches_halves) {
+      const __half2 low = __floats2half2_rn(value.x, value.y), high = __floats2half2_rn(value.z, value.w);
+      *reinterpret_cast<uint2*>(static_cast<uint16_t*>(turn.cache) + place) = {
+          *reinterpret_cast<const uint32_t*>(&low), *reinterpret_cast<const uint32_t*>(&high)};
+    } else {
+      four_at(static_cast<float*>(turn.cache) + place) = value;
+    }
+  }
+  // Elements from in_head on. All lanes of a warp take part.
+  RF_DEVICE float4 turned(const float4& v, uint32_t row, uint32_t in_head) const {
+    const RowsTurn& turn = args_.turn;
+    const float* of_row = turn.turns + uint64_t{row} * turn.n_pairs * 2;
+    const auto by = [&](uint32_t pair) { return reinterpret_cast<const SineCosine&>(of_row[2 * pair]); };
+    if (turn.are_halves) {
+      const uint32_t lanes = turn.n_pairs / 4, pair = in_head % turn.n_pairs;
+      const float4 other{shuffle_xor(v.x, lanes), shuffle_xor(v.y, lanes), shuffle_xor(v.z, lanes),
+                         shuffle_xor(v.w, lanes)};
+      if (in_head < turn.n_pairs) {
+        return {turned_first(v.x, other.x, by(pair)), turned_first(v.y, other.y, by(pair + 1)),
+                turned_first(v.z, other.z, by(pair + 2)), turned_first(v.w, other.w, by(pair + 3))};
+      }
+      return {turned_second(other.x, v.x, by(pair)), turned_second(other.y, v.y, by(pair + 1)),
+              turned_second(other.z, v.z, by(pair + 2)), turned_second(other.w, v.w, by(pair + 3))};
+    }
+    if (in_head >= 2 * turn.n_pairs) return v;
+    const SineCosine first = by(in_head / 2), second = by(in_head / 2 + 1);
+    return {turned_first(v.x, v.y, first), turned_second(v.x, v.y, first), turned_first(v.z, v.w, second),
+            turned_second(v.z, v.w, second)};
   }
   RF_DEVICE float4 sum_of_shares(const float* from) const {
     float4 shares[kRowsMaxShares];

@@ -28,6 +28,24 @@ constexpr uint32_t rows_place_bytes(uint32_t rows, uint32_t n_scales) {
   return (rows * (512 + 32 * n_scales + 4) + 1023) / 1024 * 1024;
 }
 
+// How parts that have roles are turned and stored, where they are added up from several shares.
+struct RowsTurn {
+  const float* turns = nullptr;  // this and the next: of row_turns (kernels/rope.h)
+  const uint32_t* cache_rows = nullptr;
+  void* cache = nullptr;  // of the layer, page 0
+  uint32_t width = 0;     // of the cache
+  bool caches_halves = false;
+  uint32_t head_size = 0, n_pairs = 0;
+  bool are_halves = false;  // pairs are a head's halves; else neighbours
+};
+// Of a part's outputs: whole warps of them are turned. A lane that has four elements asks the one that has the other
+// four of their pairs.
+constexpr bool can_turn_rows(const RowsTurn& turn, uint32_t n_out) {
+  const bool can = turn.are_halves ? turn.head_size == 2 * turn.n_pairs && (turn.n_pairs == 32 || turn.n_pairs == 64)
+                                   : turn.n_pairs % 2 == 0;
+  return can && turn.head_size % 4 == 0 && n_out % 128 == 0;
+}
+
 // stream_rows_FORMAT_ROWS: for sets of 32, 64 or 128 rows.
 struct RowsArgs {
   const uint8_t* x;  // what stream_many_inputs makes
@@ -41,6 +59,10 @@ struct RowsArgs {
   // Not store: of two parts of equal size, activated[r] = activation(first) * second.
   StreamAfter after = StreamAfter::store;
   float* activated = nullptr;
+  // Not none: the parts of several shares go, turned, where attention reads them: queries to `out`, the others into the
+  // cache alone.
+  StreamRole roles[3] = {};
+  RowsTurn turn = {};
   // Blocks from first_block on, n_blocks of them. With one share they take tile after tile; with several each has one
   // share of one tile, and those of a tile must be able to run at the same time.
   uint32_t first_block = 0, n_blocks = 0;

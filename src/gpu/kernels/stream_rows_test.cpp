@@ -100,6 +100,78 @@ TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
   }
 }
 
+// Queries and keys turned, keys and values in the cache: as by the kernel that would follow.
+TEST_P(StreamedRows, TurnAndStore) {
+  constexpr uint32_t kQueries = 512, kKeys = 256, kWidth = 1536, kPages = 5, kMost = 70;
+  const std::vector<uint32_t> pages = {3, 1, 4, 0, 2};
+  std::vector<uint32_t> positions, first_page(kMost, 1);
+  for (uint32_t r = 0; r < kMost; r++) positions.push_back(100 + r);
+  const auto on_positions = put(positions), on_first = put(first_page), on_pages = put(pages);
+  BatchView batch{};
+  batch.positions = on_positions.data();
+  batch.first_page = on_first.data();
+  batch.pages = on_pages.data();
+  const DType dtype = DType::q4_k;
+  const TestWeight wq = weight(dtype, kQueries, kWidth), wk = weight(dtype, kKeys, kWidth),
+                   wv = weight(dtype, kKeys, kWidth);
+  const auto on_x = put(noise(kMost * kWidth)), on_bias = put(noise(kKeys));
+  struct Case {
+    uint32_t head_size, n_pairs;
+    bool are_halves;
+  };
+  for (const Case& c : {Case{128, 64, false}, {128, 24, false}, {64, 32, true}, {128, 64, true}}) {
+    std::vector<double> turns;
+    for (uint32_t i = 0; i < c.n_pairs; i++) turns.push_back(std::pow(10000.0, -static_cast<double>(i) / c.n_pairs));
+    const auto on_turns = put(turns);
+    const auto on_factors = put(std::vector<float>(c.n_pairs, 1.25f));
+    for (const auto& [n_rows, at_once] : {std::pair{20u, 32u}, {64u, 64u}, {70u, 128u}}) {
+      for (const bool caches_halves : {true, false}) {
+        SCOPED_TRACE(std::to_string(n_rows) + " rows, heads of " + std::to_string(c.head_size));
+        const std::vector<float> untouched(size_t{kPages} * 2 * kPagePositions * kKeys, 0.25f);
+        const auto q = space(n_rows * kQueries), k = space(n_rows * kKeys), v = space(n_rows * kKeys),
+                   cache = put(untouched), apart = space(n_rows * kQueries), apart_cache = put(untouched);
+        RowsArgs args{.x = nullptr, .n_rows = n_rows, .width = kWidth, .n_parts = 3};
+        args.parts[0] = {wq.planes, apart.data(), nullptr, kQueries};
+        args.parts[1] = {wk.planes, k.data(), on_bias.data(), kKeys};
+        args.parts[2] = {wv.planes, v.data(), nullptr, kKeys};
+        const Given given{.x = on_x.data(), .at_once = at_once};
+        stream(given, args, dtype);
+        RopeStoreArgs turn{};
+        turn.rope = {{apart.data(), k.data()},
+                     {kQueries / c.head_size, kKeys / c.head_size},
+                     on_positions.data(),
+                     on_turns.data(),
+                     on_factors.data(),
+                     0,
+                     1.5f,
+                     c.head_size,
+                     c.n_pairs,
+                     c.are_halves ? 1u : 2u,
+                     c.are_halves ? c.n_pairs : 1u};
+        turn.store = {apart_cache.data(), k.data(), v.data(), batch, kKeys};
+        turn.n_turning = n_turning(turn.rope);
+        run("rope", caches_halves ? "rope_store_f16" : "rope_store_f32", rope_store_grid(n_rows, turn), kRopeThreads,
+            turn);
+
+        const auto row_turns = space(n_rows * c.n_pairs * 2);
+        const auto cache_rows = put(std::vector<uint32_t>(n_rows));
+        const RowTurnsArgs made{turn.rope, batch, n_rows, row_turns.data(), cache_rows.data()};
+        run("rope", "row_turns", row_turns_grid(made), kRopeThreads, made);
+        args.turn = {row_turns.data(), cache_rows.data(), cache.data(), kKeys,
+                     caches_halves,    c.head_size,       c.n_pairs,    c.are_halves};
+        args.roles[0] = StreamRole::query, args.roles[1] = StreamRole::key, args.roles[2] = StreamRole::value;
+        args.parts[0].out = q.data();
+        args.parts[1].out = args.parts[2].out = nullptr;
+        ASSERT_TRUE(can_turn_rows(args.turn, kQueries) && can_turn_rows(args.turn, kKeys));
+        stream(given, args, dtype);
+        EXPECT_TRUE(q.values() == apart.values());
+        EXPECT_TRUE(cache.values() == apart_cache.values());
+        EXPECT_FALSE(cache.values() == untouched);
+      }
+    }
+  }
+}
+
 TEST_P(StreamedRows, NormaliseSumAndActivate) {
   constexpr uint32_t kOut = 1040, kWidth = 1024, kRows = 70;
   for (const DType dtype : kFormats) {

@@ -79,12 +79,8 @@ struct Avx512 {
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
   }
+  // One instruction, which the compiler does not make of a broadcast and a product: the processor looks further ahead.
   RF_OP Int dot(Int sum, Int codes, const int8_t* activations) {
-    return _mm512_dpbusd_epi32(sum, codes, repeat_word(activations));
-  }
-  // The same as one instruction, which the compiler does not make of it: the processor looks further ahead. Few tokens
-  // wait for memory and lose up to a tenth by it.
-  RF_OP Int short_dot(Int sum, Int codes, const int8_t* activations) {
     typedef int32_t Word __attribute__((aligned(1), may_alias));
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(codes), "m"(*reinterpret_cast<const Word*>(activations)));
     return sum;
@@ -97,8 +93,16 @@ struct Avx512 {
                                                                            -1, b + 8, -1, a + 12, -1, b + 12, -1)));
   }
   RF_OP Int subtract_16_bits(Int a, Int b) { return _mm512_sub_epi16(a, b); }
-  // No load moves across.
-  RF_OP void keep_order() { __asm__ volatile("" ::: "memory"); }
+  // The address, known when x is: loads from there are not moved before that of x.
+  RF_OP const char* once_loaded(Int x, const char* at) {
+    __asm__("" : "+r"(at) : "v"(x));
+    return at;
+  }
+  // x in a register: the compiler would load again for every use.
+  RF_OP Int held(Int x) {
+    __asm__("" : "+v"(x));
+    return x;
+  }
 
   // -offset * (sum of each half's activations)
   template <int kOffset>
@@ -110,13 +114,11 @@ struct Avx512 {
     }
   }
   // Terms say where the integer sums of a block's halves start, and how they join the sum.
-  template <bool is_one_of_many, class Terms>
+  template <class Terms>
   RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
     Int dots[2];
     Terms::start(dots, a);
-    for (int v = 0; v < 8; v++) {
-      dots[v / 4] = (is_one_of_many ? short_dot : dot)(dots[v / 4], codes[v], a.q + 4 * v);
-    }
+    for (int v = 0; v < 8; v++) dots[v / 4] = dot(dots[v / 4], codes[v], a.q + 4 * v);
     return terms.finish(sum, dots, a);
   }
 #define RF_START(offset) \

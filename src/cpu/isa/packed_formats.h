@@ -12,10 +12,10 @@
 //
 // A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they
 // join a sum. The s are constants, so that shifts and addresses are, too. Where kShared blocks have their codes in the
-// same words, code<s>(v) gives one word of them, and few tokens take those blocks together.
+// same words, load<s>(v) gives those of the v-th codes, code<s>(words) these, and few tokens take such blocks together.
 //
 // Few tokens wait for memory, which is fastest when every line is touched once and in order, at an even pace: what
-// stands first in a group is loaded by the constructor, and no load moves before that.
+// stands first in a group is loaded by the constructor, and no other load moves before that.
 
 #include <utility>
 
@@ -24,6 +24,12 @@
 
 namespace rocmforge::cpu {
 namespace {
+
+// Lower bits of codes, and the upper ones where a format keeps them apart.
+template <class V>
+struct CodeWords {
+  typename V::Int low, high;
+};
 
 template <class V>
 using Codes = typename V::Int[8];  // 32 elements of each row: codes[v] has elements 4 v .. 4 v + 3
@@ -68,6 +74,11 @@ struct Cut {
   static constexpr auto kWords = word_offsets<kCut.n_words>(kCut, sizeof(Int));
   const char* at;
 
+  // What is loaded after this call is loaded after these.
+  template <class... Word>
+  [[gnu::always_inline]] void load_first(Word... words) {
+    ((at = V::once_loaded(words, at)), ...);
+  }
   [[gnu::always_inline]] Int word(int w) const { return V::load(at + kWordsAt + kWords.at[w]); }
   [[gnu::always_inline]] Float f16_head() const { return V::load_f16(at); }
   [[gnu::always_inline]] Float f16_tail() const { return V::load_f16(at + kTailAt); }
@@ -218,6 +229,7 @@ struct KScaled : Cut<V, kDType> {
 
   [[gnu::always_inline]] explicit KScaled(const char* group) : Cut<V, kDType>{group} {
     const Int units = this->word(0), first = this->word(1), second = this->word(2), last = this->word(3);
+    this->load_first(units, first, second, last);
     unit = V::f16_of_low(units);
     minimum_unit = V::negative(V::f16_of_low(V::right(units, 16)));
     scales[0] = masked<V>(first, 0x3F);
@@ -225,11 +237,14 @@ struct KScaled : Cut<V, kDType> {
     scales[1] = masked<V>(last, 0xF) | masked<V>(V::right(first, 2), 0x30);
     minima[1] = masked<V>(V::right(last, 4), 0xF) | masked<V>(V::right(second, 2), 0x30);
   }
-  template <int s, int kLargest>
+  // Of codes that stay `up` bits above the lowest ones.
+  template <int s, int kLargest, int up = 0>
   [[gnu::always_inline]] auto terms_up_to() const {
-    const Float scale = V::multiply(unit, V::to_float(byte_of<V>(scales[s / 4], s % 4)));
+    constexpr float kCodeUnit = 1.0f / (1 << up);
+    const Float code_unit = up == 0 ? unit : V::multiply(unit, V::repeat(&kCodeUnit));
+    const Float scale = V::multiply(code_unit, V::to_float(byte_of<V>(scales[s / 4], s % 4)));
     const Float minimum = V::multiply(minimum_unit, V::to_float(byte_of<V>(minima[s / 4], s % 4)));
-    return typename V::template MinimumTerms<kLargest>{scale, minimum};
+    return typename V::template MinimumTerms<(kLargest << up)>{scale, minimum};
   }
 
   Float unit, minimum_unit;
@@ -240,13 +255,20 @@ template <class V>
 struct Q4K : KScaled<V, DType::q4_k> {
   using KScaled<V, DType::q4_k>::KScaled;
   static constexpr int kShared = 2;
+  static constexpr int up(int s) { return V::kCodesStayUp ? s % 2 * 4 : 0; }
+
   template <int s>
-  [[gnu::always_inline]] auto code(int v) const {
-    return masked<V>(V::right(this->word(4 + s / 2 * 8 + v), s % 2 * 4), 0xF);
+  [[gnu::always_inline]] CodeWords<V> load(int v) const {
+    const auto low = this->word(4 + s / 2 * 8 + v);
+    return {low, low};
+  }
+  template <int s>
+  [[gnu::always_inline]] static auto code(const CodeWords<V>& words) {
+    return masked<V>(V::right(words.low, s % 2 * 4 - up(s)), 0xF << up(s));
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
-    return this->template terms_up_to<s, 15>();
+    return this->template terms_up_to<s, 15, up(s)>();
   }
 };
 
@@ -255,9 +277,12 @@ struct Q5K : KScaled<V, DType::q5_k> {
   using KScaled<V, DType::q5_k>::KScaled;
   static constexpr int kShared = 2;
   template <int s>
-  [[gnu::always_inline]] auto code(int v) const {
-    const auto high = masked<V>(V::shifted(this->word(4 + v), 4 - s), 0x10);
-    return high | masked<V>(V::right(this->word(12 + s / 2 * 8 + v), s % 2 * 4), 0xF);
+  [[gnu::always_inline]] CodeWords<V> load(int v) const {
+    return {this->word(12 + s / 2 * 8 + v), this->word(4 + v)};
+  }
+  template <int s>
+  [[gnu::always_inline]] static auto code(const CodeWords<V>& words) {
+    return masked<V>(V::shifted(words.high, 4 - s), 0x10) | masked<V>(V::right(words.low, s % 2 * 4), 0xF);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -294,10 +319,16 @@ struct Q2K : Cut<V, DType::q2_k> {
     unit = V::f16_of_low(units);
     minimum_unit = V::f16_of_low(V::right(units, 16));
     for (int i = 0; i < 4; i++) bytes[i] = this->word(i);
+    this->load_first(units, bytes[0], bytes[1], bytes[2], bytes[3]);
   }
   template <int s>
-  [[gnu::always_inline]] auto code(int v) const {
-    return masked<V>(V::right(this->word(4 + s / 4 * 8 + v), s % 4 * 2 - up(s)), 3 << up(s));
+  [[gnu::always_inline]] CodeWords<V> load(int v) const {
+    const auto low = this->word(4 + s / 4 * 8 + v);
+    return {low, low};
+  }
+  template <int s>
+  [[gnu::always_inline]] static auto code(const CodeWords<V>& words) {
+    return masked<V>(V::right(words.low, s % 4 * 2 - up(s)), 3 << up(s));
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -315,15 +346,19 @@ struct Q3K : Cut<V, DType::q3_k> {
   static constexpr int kBlocks = 8, kShared = 4;
   [[gnu::always_inline]] explicit Q3K(const char* group) : Cut<V, DType::q3_k>{group}, unit(this->f16_tail()) {
     const typename V::Int low[2] = {this->word(24), this->word(25)}, high = this->word(26);
+    this->load_first(low[0], low[1], high);
     for (int i = 0; i < 4; i++) {
       const auto four = masked<V>(V::right(low[i % 2], i / 2 * 4), 0xF);
       scales[i] = four | masked<V>(V::shifted(high, 4 - 2 * i), 0x30);
     }
   }
   template <int s>
-  [[gnu::always_inline]] auto code(int v) const {
-    const auto high = masked<V>(V::shifted(this->word(v), 2 - s), 4);
-    return high | masked<V>(V::right(this->word(8 + s / 4 * 8 + v), s % 4 * 2), 3);
+  [[gnu::always_inline]] CodeWords<V> load(int v) const {
+    return {this->word(8 + s / 4 * 8 + v), this->word(v)};
+  }
+  template <int s>
+  [[gnu::always_inline]] static auto code(const CodeWords<V>& words) {
+    return masked<V>(V::shifted(words.high, 2 - s), 4) | masked<V>(V::right(words.low, s % 4 * 2), 3);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {
@@ -342,12 +377,18 @@ struct Q6K : Cut<V, DType::q6_k> {
   static constexpr int block(int s) { return s % 4 == 1 || s % 4 == 2 ? s ^ 3 : s; }
   [[gnu::always_inline]] explicit Q6K(const char* group) : Cut<V, DType::q6_k>{group}, unit(this->f16_tail()) {
     for (int i = 0; i < 4; i++) scales[i] = this->word(48 + i);
+    this->load_first(scales[0], scales[1], scales[2], scales[3]);
   }
   template <int s>
-  [[gnu::always_inline]] auto code(int v) const {
-    constexpr int half = s / 4, k = s % 4;
-    const auto low = masked<V>(V::right(this->word(16 * half + 8 * (k % 2) + v), k / 2 * 4), 0xF);
-    return low | masked<V>(V::shifted(this->word(32 + 8 * half + v), 4 - 2 * k), 0x30);
+  [[gnu::always_inline]] CodeWords<V> load(int v) const {
+    constexpr int half = s / 4;
+    return {this->word(16 * half + 8 * (s % 2) + v), this->word(32 + 8 * half + v)};
+  }
+  template <int s>
+  [[gnu::always_inline]] static auto code(const CodeWords<V>& words) {
+    constexpr int k = s % 4;
+    const auto low = masked<V>(V::right(words.low, k / 2 * 4), 0xF);
+    return low | masked<V>(V::shifted(words.high, 4 - 2 * k), 0x30);
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {

@@ -26,6 +26,9 @@ constexpr size_t kLine = 64;
 // one of fewer tokens is slower for being told. (Three tokens as two and one: half as fast from memory.)
 constexpr int kFetchingTokens = 3;
 constexpr size_t kAhead = 8 << 10;
+// Fewer tokens leave fetching to the hardware, which stops at the end of a page and starts slowly on the next. A line
+// of every so many bytes, fetched this far ahead, makes it start early; more lines would keep it from fetching at all.
+constexpr size_t kStartingStep = 2 << 10, kStartingAhead = 16 << 10;
 // An input of more bytes does not stay in the first cache beside the weights that stream through it. Few tokens fetch
 // each group's back ahead of time: what they missed there would disturb the hardware's own fetching of weights.
 constexpr size_t kSmallInput = 6 << 10;
@@ -58,7 +61,7 @@ template <int s, class V, class Format>
   if constexpr (Format::kShared == 1) {
     group.template codes<s>(codes);
   } else {
-    for (int v = 0; v < 8; v++) codes[v] = group.template code<s>(v);
+    for (int v = 0; v < 8; v++) codes[v] = Format::template code<s>(group.template load<s>(v));
   }
 }
 
@@ -77,8 +80,10 @@ template <int first, class V, int n, class Format>
     for (int i = 0; i < n; i++) Terms::start(dots[b][i], in[i][block_0 + s]);
   });
   unrolled<8>([&]<int v>() __attribute__((always_inline)) {
+    const auto loaded = group.template load<Format::block(first)>(v);
+    const CodeWords<V> words = {V::held(loaded.low), V::held(loaded.high)};
     each_block([&]<int b, int s>() __attribute__((always_inline)) {
-      const auto code = group.template code<s>(v);
+      const auto code = Format::template code<s>(words);
       for (int i = 0; i < n; i++) {
         dots[b][i][v / 4] = V::dot(dots[b][i][v / 4], code, in[i][block_0 + s].q + 4 * v);
       }
@@ -88,6 +93,14 @@ template <int first, class V, int n, class Format>
     const auto terms = group.template terms<s>();
     for (int i = 0; i < n; i++) sums[i] = terms.finish(sums[i], dots[b][i], in[i][block_0 + s]);
   });
+}
+
+// Has the hardware start on what lies behind the n bytes at `at`.
+[[gnu::always_inline]] inline void start_fetching(const char* at, size_t n) {
+  const auto first = (reinterpret_cast<uintptr_t>(at) + kStartingStep - 1) / kStartingStep * kStartingStep;
+  for (uintptr_t to = first; to < reinterpret_cast<uintptr_t>(at) + n; to += kStartingStep) {
+    _mm_prefetch(reinterpret_cast<const char*>(to + kStartingAhead), _MM_HINT_T1);
+  }
 }
 
 template <class Format, class V, int n>
@@ -105,6 +118,8 @@ template <class Format, class V, int n>
     const Format group{{tile.unit + g * Format::kGroupBytes}};
     if constexpr (n >= kFetchingTokens) {
       for (size_t b = 0; b < Format::kGroupBytes; b += kLine) tile.fetch_ahead(group.at + b);
+    } else {
+      start_fetching(group.at, Format::kGroupBytes);
     }
     if (n < kFetchingTokens && is_wide) {
       for (int i = 0; i < n; i++) {
@@ -112,7 +127,6 @@ template <class Format, class V, int n>
         for (size_t b = 0; b < Format::kBlocks * sizeof(QuantBlock); b += kLine) _mm_prefetch(next + b, _MM_HINT_T0);
       }
     }
-    if constexpr (kTogether) V::keep_order();
     unrolled<n_steps>([&]<int step>() __attribute__((always_inline)) {
       if constexpr (kTogether) {
         add_blocks_together<step * Format::kShared, V>(sums, group, in, g * Format::kBlocks);
@@ -123,7 +137,7 @@ template <class Format, class V, int n>
         const auto terms = group.template terms<s>();
         for (int i = 0; i < n; i++) {
           const QuantBlock& block = in[i][g * Format::kBlocks + s];
-          sums[i] = V::template add_to<n >= kFetchingTokens>(sums[i], terms, codes, block);
+          sums[i] = V::add_to(sums[i], terms, codes, block);
         }
       }
     });

@@ -27,17 +27,17 @@ Result<BatchView> BatchUpload::put(const Batch& batch, const Stream& stream) {
     return Error{ErrorCode::limit_exceeded, fmt::format("gpu: a batch of {} rows and {} pages, reserved for {} and {}",
                                                         n, n_pages, max_rows_, max_pages_)};
   }
-  // both counts, tokens, positions, first pages, first rows, numbers of rows, rows by position, output rows, pages
-  std::vector<uint32_t> words(kHeaderWords + 6 * size_t{n} + n_outputs + n_pages);
+  // both counts, rows by position, tokens, positions, first pages, first rows, numbers of rows, output rows, pages
+  std::vector<uint32_t> words(kHeaderWords + 9 * size_t{n} + n_outputs + n_pages);
   words[0] = n;
   words[1] = n_outputs;
-  uint32_t* tokens = words.data() + kHeaderWords;
+  uint32_t* by_position = words.data() + kHeaderWords;
+  uint32_t* tokens = by_position + 4 * size_t{n};
   uint32_t* positions = tokens + n;
   uint32_t* first_page = positions + n;
   uint32_t* first_row = first_page + n;
   uint32_t* n_together = first_row + n;
-  uint32_t* by_position = n_together + n;
-  uint32_t* output_rows = by_position + n;
+  uint32_t* output_rows = n_together + n;
   uint32_t* pages = output_rows + n_outputs;
   longest_ = most_rows_ = 0;
   fewest_rows_ = n;
@@ -55,21 +55,27 @@ Result<BatchView> BatchUpload::put(const Batch& batch, const Stream& stream) {
     fewest_rows_ = std::min(fewest_rows_, s.n_rows);
     most_rows_ = std::max(most_rows_, s.n_rows);
   }
-  std::iota(by_position, by_position + n, 0u);
-  std::ranges::sort(by_position, by_position + n, [&](uint32_t a, uint32_t b) {
-    return positions[a] != positions[b] ? positions[a] > positions[b] : a < b;
-  });
+  std::vector<uint32_t> rows(n);
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::ranges::sort(
+      rows, [&](uint32_t a, uint32_t b) { return positions[a] != positions[b] ? positions[a] > positions[b] : a < b; });
+  for (const uint32_t row : rows) {
+    const RowPlace place{row, positions[row], first_page[row], n_together[row]};
+    std::memcpy(by_position, &place, sizeof place);
+    by_position += 4;
+  }
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows);
 
-  const auto* on_device = reinterpret_cast<const uint32_t*>(to_) + kHeaderWords;
+  const auto* sorted = reinterpret_cast<const RowPlace*>(to_ + kHeaderWords * sizeof(uint32_t));
+  const auto* on_device = reinterpret_cast<const uint32_t*>(sorted + n);
   view_ = {.tokens = on_device,
            .positions = on_device + n,
            .first_page = on_device + 2 * size_t{n},
-           .pages = on_device + 6 * size_t{n} + n_outputs,
-           .output_rows = on_device + 6 * size_t{n},
+           .pages = on_device + 5 * size_t{n} + n_outputs,
+           .output_rows = on_device + 5 * size_t{n},
            .first_row = on_device + 3 * size_t{n},
            .n_together = on_device + 4 * size_t{n},
-           .by_position = on_device + 5 * size_t{n}};
+           .by_position = sorted};
   if (words == last_) return view_;
   last_.clear();  // unknown until the copy is on its way
   now_ ^= 1;

@@ -13,9 +13,9 @@ namespace rocmforge::gpu {
 
 class BatchUpload {
  public:
-  static constexpr size_t kHeaderWords = 2;
+  static constexpr size_t kHeaderWords = 4;  // so that what follows is aligned to 16 bytes
   static uint64_t n_bytes(uint32_t max_rows, uint32_t max_pages) {
-    return (kHeaderWords + uint64_t{7} * max_rows + max_pages) * sizeof(uint32_t);
+    return (kHeaderWords + uint64_t{10} * max_rows + max_pages) * sizeof(uint32_t);
   }
 
   // `to`: n_bytes() of device memory, for at most max_rows rows and max_pages listed pages.

@@ -30,7 +30,7 @@ class Items {
     return number(k) < n_items();
   }
   // REQUIRES: has(k) was asked last
-  RF_DEVICE uint32_t row(uint32_t k) const { return shuffle(row_, k - first_); }
+  RF_DEVICE uint32_t row(uint32_t k) const { return shuffle(place_.row, k - first_); }
   RF_DEVICE BlockHeads heads(uint32_t k) const {
     BlockHeads heads = heads_;
     heads.first = shuffle(heads_.first, k - first_);
@@ -38,11 +38,11 @@ class Items {
     heads.kv_head = shuffle(heads_.kv_head, k - first_);
     return heads;
   }
-  RF_DEVICE uint32_t first_page(uint32_t k) const { return shuffle(first_page_, k - first_); }
-  RF_DEVICE uint32_t n_together(uint32_t k) const { return shuffle(n_together_, k - first_); }
+  RF_DEVICE uint32_t first_page(uint32_t k) const { return shuffle(place_.first_page, k - first_); }
+  RF_DEVICE uint32_t n_together(uint32_t k) const { return shuffle(place_.n_together, k - first_); }
   // None: the row is not this kernel's.
   RF_DEVICE RowChunks chunks(uint32_t k) const {
-    RowChunks chunks(shuffle(position_, k - first_), args_.attend.window);
+    RowChunks chunks(shuffle(place_.position, k - first_), args_.attend.window);
     if (args_.attend.min_tiled_rows != 0 && n_together(k) >= args_.attend.min_tiled_rows) chunks.n = 0;
     return chunks;
   }
@@ -57,17 +57,13 @@ class Items {
     first_ = k;
     const uint32_t i = number(k + lane());
     if (i >= n_items()) return;
-    row_ = args_.attend.batch.by_position[i / args_.n_head_blocks];
+    place_ = args_.attend.batch.by_position[i / args_.n_head_blocks];
     heads_ = BlockHeads(args_.attend, kMatrixHeads, i % args_.n_head_blocks);
-    const BatchView& batch = args_.attend.batch;
-    position_ = batch.positions[row_];
-    first_page_ = batch.first_page[row_];
-    n_together_ = batch.n_together[row_];
   }
 
   const AttendRowsArgs& args_;
   uint32_t first_;
-  uint32_t row_ = 0, position_ = 0, first_page_ = 0, n_together_ = 0;
+  RowPlace place_{};
   BlockHeads heads_{};
 };
 

@@ -158,6 +158,20 @@ struct Parts {
   }
 };
 
+// The parts of a head's chunks, kAhead at a time.
+template <uint32_t kAhead>
+RF_DEVICE void add_parts(Found& all, const Parts& parts, uint32_t n, uint32_t d) {
+  for (uint32_t first = 0; first < n; first += kAhead) {
+    Found of_chunk[kAhead];
+    RF_UNROLL
+    for (uint32_t c = 0; c < kAhead; c++) {
+      if (first + c < n) of_chunk[c] = parts.at(first + c, d);
+    }
+    RF_UNROLL
+    for (uint32_t c = 0; c < kAhead; c++) all.add(of_chunk[c]);  // nothing changes by one that is not there
+  }
+}
+
 // Joins a chunk's waves: into the result when the row has no other chunk, else into its part.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void end_chunk(const AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
@@ -192,17 +206,10 @@ RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const Attend
     const HeadWord word(args, i);
     const Parts parts(args, row, heads.first + word.head);
     Found all;
-    constexpr uint32_t kAhead = 16;
-    for (uint32_t first = 0; first < chunks.n; first += kAhead) {
-      Found of_chunk[kAhead];
-      RF_UNROLL
-      for (uint32_t c = 0; c < kAhead; c++) {
-        if (first + c < chunks.n) of_chunk[c] = parts.at(first + c, word.d);
-      }
-      RF_UNROLL
-      for (uint32_t c = 0; c < kAhead; c++) {
-        if (first + c < chunks.n) all.add(of_chunk[c]);
-      }
+    if (chunks.n <= 4) {
+      add_parts<4>(all, parts, chunks.n, word.d);
+    } else {
+      add_parts<16>(all, parts, chunks.n, word.d);
     }
     put_out(args, row, heads.first + word.head, word.d, all);
   }

@@ -30,7 +30,8 @@ class AnyAttention : public KernelTest {
   // Hopper's kernel for many rows gives the same bits.
   void check_rows(AttendArgs args, uint32_t n_rows, uint32_t size, size_t n) {
     if (!device_->has_hopper()) return;
-    const auto one_by_one = space(n), together = space(n);
+    const std::vector<float> untouched(n, 7.0f);  // rows that are not theirs
+    const auto one_by_one = put(untouched), together = put(untouched);
     args.out = one_by_one.data();
     run("attend_matrix", "attend_matrix_" + std::to_string(size), attend_grid(n_rows, args, kMatrixHeads),
         kAttendThreads, args);
@@ -83,8 +84,8 @@ class Attention : public AnyAttention {
     }
     const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
     const auto on_q = put(q), on_sinks = put(sinks);
-    const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3}),
-               by_position = put(std::vector<uint32_t>{0, 3, 2, 1});
+    const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3});
+    const auto by_position = put(std::vector<RowPlace>{{0, 600, 0, 1}, {3, 64, 10, 3}, {2, 63, 10, 3}, {1, 62, 10, 3}});
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
     const auto parts = space(n_parts * attend_part_floats(c.head_size)), tops = space(n_parts * 2);
     const AttendArgs args{.out = nullptr,
@@ -217,9 +218,9 @@ class AttentionTiles : public AnyAttention {
     const auto on_q = put(q), on_sinks = put(sinks);
     const auto on_positions = put(positions), on_first = put(first_page), on_row = put(first_row),
                on_together = put(n_together), on_pages = put(pages);
-    std::vector<uint32_t> by_position(n_rows);
-    std::iota(by_position.begin(), by_position.end(), 0u);
-    std::ranges::stable_sort(by_position, std::greater(), [&](uint32_t row) { return positions[row]; });
+    std::vector<RowPlace> by_position;
+    for (uint32_t r = 0; r < n_rows; r++) by_position.push_back({r, positions[r], first_page[r], n_together[r]});
+    std::ranges::stable_sort(by_position, std::greater(), &RowPlace::position);
     const auto on_by_position = put(by_position);
     const auto out = space(q.size()), expected = space(q.size());
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
@@ -268,6 +269,8 @@ class AttentionTiles : public AnyAttention {
 };
 
 TEST_P(AttentionTiles, EqualRowsByThemselves) {
+  check({.head_size = 64, .n_heads = 16, .n_kv_heads = 2});
+  check({.head_size = 128, .n_heads = 8, .n_kv_heads = 2, .window = 150});
   check({.head_size = 64, .n_heads = 2, .n_kv_heads = 1});
   check({.head_size = 128, .n_heads = 2, .n_kv_heads = 2, .window = 40});
   check({.head_size = 80, .n_heads = 1, .n_kv_heads = 1, .softcap = 2, .has_sinks = true});

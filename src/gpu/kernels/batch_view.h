@@ -5,6 +5,11 @@
 
 namespace rocmforge::gpu {
 
+// A row and what else is said of it.
+struct alignas(16) RowPlace {
+  uint32_t row, position, first_page, n_together;
+};
+
 struct BatchView {
   const uint32_t* tokens;       // by row
   const uint32_t* positions;    // by row
@@ -13,7 +18,7 @@ struct BatchView {
   const uint32_t* output_rows;  // by output
   const uint32_t* first_row;    // by row: where its sequence's rows begin in the batch
   const uint32_t* n_together;   // by row: how many they are
-  const uint32_t* by_position;  // the rows, the one at the last position first
+  const RowPlace* by_position;  // the rows, the one at the last position first
 };
 
 }  // namespace rocmforge::gpu

@@ -23,7 +23,7 @@ class ManyInputs {
     float v[8];
     if (piece < n_pieces_) load(v, args_.x + column(piece));
     if (normalises) {
-      const float scale = scale_of_row();
+      const float scale = scale_of_row(v);
       if (piece < n_pieces_) normalise(v, scale, weights, piece);
     }
     if (piece >= n_pieces_) return;
@@ -50,10 +50,16 @@ class ManyInputs {
     v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
   }
 
-  RF_DEVICE float scale_of_row() const {
+  // mine: this warp's piece
+  RF_DEVICE float scale_of_row(const float (&mine)[8]) const {
     for (uint32_t piece = wave(); piece < n_pieces_; piece += kWarps) {
       float v[8];
-      load(v, args_.x + column(piece));
+      if (n_pieces_ <= kWarps) {
+        RF_UNROLL
+        for (uint32_t e = 0; e < 8; e++) v[e] = mine[e];
+      } else {
+        load(v, args_.x + column(piece));
+      }
       float sum = 0;
       RF_UNROLL
       for (uint32_t e = 0; e < 8; e++) sum = fmaf(v[e], v[e], sum);

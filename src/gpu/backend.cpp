@@ -152,16 +152,16 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   // Launched for the longest sequence there can be: what is recorded must serve all.
   const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
-  if (entry.was_run && !entry.refused && entry.graphs.empty()) {
-    auto graphs = record(stages, runner());
-    if (graphs.ok()) {
-      entry.graphs = std::move(*graphs);
+  if (entry.was_run && !entry.refused && entry.graph.handle() == nullptr) {
+    auto graph = record(stages, runner());
+    if (graph.ok()) {
+      entry.graph = std::move(*graph);
     } else {
       entry.refused = true;
     }
   }
-  if (!entry.graphs.empty()) {
-    for (const gpu::Graph& graph : entry.graphs) TRY(stream_.launch(graph));
+  if (entry.graph.handle() != nullptr) {
+    TRY(stream_.launch(entry.graph));
   } else {
     const Runner now = runner();
     for (const auto steps : stages) TRY(now.run(steps));
@@ -171,23 +171,16 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   return placement_.mark_read(stream_);
 }
 
-Result<std::vector<gpu::Graph>> GpuBackend::record(std::span<const std::span<const Step>> stages,
-                                                   const Runner& runner) {
-  std::vector<gpu::Graph> graphs;
-  while (!stages.empty()) {
-    const size_t n = graphs.empty() ? std::min(gpu::Recordings::kFirstStages, stages.size()) : stages.size();
-    TRY(stream_.begin_capture());
-    Result<void> done;
-    for (const auto steps : stages.first(n)) {
-      if (done.ok()) done = runner.run(steps);
-    }
-    if (done.ok() && n == stages.size()) done = runner.finish();
-    auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
-    if (!done.ok()) return done.error();
-    graphs.push_back(TRY(std::move(graph)));
-    stages = stages.subspan(n);
+Result<gpu::Graph> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner) {
+  TRY(stream_.begin_capture());
+  Result<void> done;
+  for (const auto steps : stages) {
+    if (done.ok()) done = runner.run(steps);
   }
-  return graphs;
+  if (done.ok()) done = runner.finish();
+  auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
+  if (!done.ok()) return done.error();
+  return graph;
 }
 
 Result<void> GpuBackend::copy_to_host(std::span<std::byte> out, const void* from) {

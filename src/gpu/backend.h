@@ -70,7 +70,7 @@ class GpuBackend final : public Backend {
   Result<const double*> rope_table(const RopeSpec& rope);
   Result<void> find_candidates(size_t first, size_t n, const SlotMemory& logits);
   Result<gpu::BatchView> begin_pass(const Batch& batch);
-  Result<std::vector<gpu::Graph>> record(std::span<const std::span<const Step>> stages, const Runner& runner);
+  Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
 
   std::unique_ptr<gpu::Device> device_;
   std::string name_;

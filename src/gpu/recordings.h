@@ -30,11 +30,8 @@ class Recordings {
     Key key;
     bool was_run = false;  // launch by launch: every kernel is loaded, every table is made
     bool refused = false;  // the device could not record it
-    // To be launched one after the other; none before they are recorded. The first is short: the device runs it while
-    // the host still hands over the second.
-    std::vector<Graph> graphs;
+    Graph graph;
   };
-  static constexpr size_t kFirstStages = 2;
 
   // The entry of a key, new when there is none. The least recently used makes room: `stream` is waited for, since it
   // may still be running it.

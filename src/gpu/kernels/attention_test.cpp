@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "gpu/kernels/attend.h"
@@ -220,7 +221,7 @@ class AttentionTiles : public AnyAttention {
                on_together = put(n_together), on_pages = put(pages);
     std::vector<RowPlace> by_position;
     for (uint32_t r = 0; r < n_rows; r++) by_position.push_back({r, positions[r], first_page[r], n_together[r]});
-    std::ranges::stable_sort(by_position, std::greater(), &RowPlace::position);
+    std::ranges::sort(by_position, std::greater(), &RowPlace::position);
     const auto on_by_position = put(by_position);
     const auto out = space(q.size()), expected = space(q.size());
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;

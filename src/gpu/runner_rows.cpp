@@ -54,6 +54,7 @@ bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
 
 // REQUIRES: can_stream_rows(product). Turning is done where shares are added up: there must be two of them at least.
 bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) const {
+  static_assert(gpu::kRowsMaxRows <= gpu::kMaxTurnedRows);
   const gpu::RowsTurn turn = rows_turn(rope);
   uint32_t n_tiles = 0;
   for (const Matmul::Part& part : product.parts) {

@@ -91,11 +91,8 @@ RF_DEVICE void copy16_or_zeros(uint32_t to, const void* from, bool there) {
 RF_DEVICE void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-RF_DEVICE void wait_for_copies() {
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
-}
-template <int kLeft>
-RF_DEVICE void wait_for_copies_but() {  // the last kLeft commits
+template <int kLeft = 0>
+RF_DEVICE void wait_for_copies() {  // until all but the last kLeft commits are there
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 RF_DEVICE void store_shared(uint32_t to, const Word4& words) {

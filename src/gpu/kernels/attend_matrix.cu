@@ -34,7 +34,7 @@ struct MatrixAttention : WaveAttention<kHeadSize> {
         pages(all.batch.pages + all.batch.first_page[row]),
         width(all.n_kv_heads * all.head_size) {}
 
-  RF_DEVICE void load_queries() { Base::take_queries(Base::read_queries(block_x(), heads)); }
+  RF_DEVICE void load_queries() { Base::load_queries(block_x(), heads); }
   RF_DEVICE void leave(typename Base::Shared& shared) { Base::leave(shared, heads.n); }
 
   // To read one where it is needed would take as long as what is on its way from memory already.

@@ -212,7 +212,7 @@ class Attention {
   RF_DEVICE void attend(uint32_t row, const BlockHeads& heads, const RowChunks& chunks) {
     const uint32_t n_words = heads.n * (args_.head_size / 4);
     Found all[kWords];
-    wave_.take_queries(wave_.read_queries(row, heads));
+    wave_.load_queries(row, heads);
 #pragma unroll 1
     for (uint32_t c = 0; c < chunks.n; c++) {
       const Span span = chunks.span(c);
@@ -243,7 +243,7 @@ class Attention {
     // One piece of code for both, that instructions stay where they come from fastest.
 #pragma unroll 1
     for (uint32_t are_values = 0; are_values < 2; are_values++) {
-      wait_for_copies_but<kAttendRowsSlots - 1>();
+      wait_for_copies<kAttendRowsSlots - 1>();
       __syncwarp();
       Word4 words[kPerTile];
       if (are_values == 0) {

@@ -27,25 +27,19 @@ struct WaveAttention {
 
   RF_DEVICE explicit WaveAttention(const AttendArgs& all) : args(all) {}
 
-  // A lane's share of the queries as they lie in memory, read ahead of their use.
-  struct RawQueries {
-    Float4 four[kKeyBlocks][2];
-  };
-  RF_DEVICE RawQueries read_queries(uint32_t row, const BlockHeads& heads) const {
+  // All of a lane's are asked for before the first is used.
+  RF_DEVICE void load_queries(uint32_t row, const BlockHeads& heads) {
     const uint32_t h = F::query_head();
     const float* q = args.q + (static_cast<uint64_t>(row) * args.n_heads + heads.first + h) * args.head_size;
-    RawQueries raw{};
+    Float4 raw[kKeyBlocks][2] = {};
     RF_UNROLL
     for (uint32_t i = 0; i < 2 * kKeyBlocks; i++) {
       const uint32_t d = i / 2 * 32 + F::key_element();
-      if (h < heads.n && d < args.head_size) raw.four[i / 2][i % 2] = float4_at(q + d + i % 2 * 4);
+      if (h < heads.n && d < args.head_size) raw[i / 2][i % 2] = float4_at(q + d + i % 2 * 4);
     }
-    return raw;
-  }
-  RF_DEVICE void take_queries(const RawQueries& raw) {
     RF_UNROLL
     for (uint32_t i = 0; i < 2 * kKeyBlocks; i++) {
-      const float* four = raw.four[i / 2][i % 2].v;
+      const float* four = raw[i / 2][i % 2].v;
       uint32_t* to = queries[i / 2].v + i % 2 * 2;
       to[0] = F::both(four[0] * args.scale, four[1] * args.scale);
       to[1] = F::both(four[2] * args.scale, four[3] * args.scale);

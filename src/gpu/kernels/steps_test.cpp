@@ -250,6 +250,37 @@ TEST_P(Steps, RopeAndStoreAreRopeThenStore) {
   }
 }
 
+TEST_P(Steps, RowTurnsAreThoseOfRope) {
+  constexpr uint32_t kPairs = 24;
+  const std::vector<uint32_t> positions = {0, 63, 64, 200}, first_page = {0, 1, 2, 1}, pages = {3, 2, 4, 0, 1};
+  const auto n_rows = static_cast<uint32_t>(positions.size());
+  const auto on_positions = put(positions), on_first = put(first_page), on_pages = put(pages);
+  const auto on_turns = put(std::vector<double>(kPairs, 0.37));
+  BatchView batch{};
+  batch.positions = on_positions.data();
+  batch.first_page = on_first.data();
+  batch.pages = on_pages.data();
+  // Turned, a pair of one and zero is cosine and sine.
+  std::vector<float> pairs;
+  pairs.reserve(size_t{n_rows} * kPairs * 2);
+  for (uint32_t i = 0; i < n_rows * kPairs; i++) pairs.insert(pairs.end(), {1.0f, 0.0f});
+  const auto q = put(pairs), k = put(pairs);
+  const RopeArgs rope{
+      {q.data(), k.data()}, {1, 1}, on_positions.data(), on_turns.data(), nullptr, 0, 1.5f, 2 * kPairs, kPairs, 2, 1};
+  run("rope", "rope", rope_grid(n_rows, rope), kRopeThreads, rope);
+  const auto turns = space(pairs.size());
+  const auto cache_rows = put(std::vector<uint32_t>(n_rows));
+  const RowTurnsArgs args{rope, batch, n_rows, turns.data(), cache_rows.data()};
+  run("rope", "row_turns", row_turns_grid(args), kRopeThreads, args);
+  const auto got = turns.values(), turned = q.values();
+  for (size_t i = 0; i < got.size(); i += 2) {
+    EXPECT_EQ(got[i], turned[i + 1]);
+    EXPECT_EQ(got[i + 1], turned[i]);
+  }
+  constexpr uint32_t kPage = 2 * kPagePositions;
+  EXPECT_EQ(cache_rows.values(), (std::vector<uint32_t>{3 * kPage, 2 * kPage + 63, 0 * kPage, 1 * kPage + 8}));
+}
+
 TEST_P(Steps, RoutesByScoresAndBias) {
   constexpr uint32_t kExperts = 40, kUsed = 4;
   const auto logits = noise(kExperts, 2.0f), bias = noise(kExperts, 0.5f);

@@ -179,7 +179,7 @@ class Stream {
       Piece::fetch(shared_address(stage_at(stage)), args_.parts[c.at.part].w, c.at.strip, n_pieces_, c.piece);
       advance(c);
     }
-    ring::commit();
+    commit_copies();
   }
 
   // inputs_of(piece): its right operands.
@@ -192,7 +192,7 @@ class Stream {
       for (uint32_t i = slot_; i < at_once && first + i < n_items_; i += n_slots()) {
         float total[2] = {};
         for (uint32_t piece = way_; piece < n_pieces_; piece += ways_) {
-          ring::wait<kStages - 1>();
+          wait_for_copies<kStages - 1>();
           __syncwarp();
           add_piece(total, inputs_of(piece), piece, stage_at(stage));
           __syncwarp();

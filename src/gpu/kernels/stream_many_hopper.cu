@@ -105,7 +105,7 @@ class Many {
       Sums before = {};  // ways that are done
       for (uint32_t way = 0; way < n_ways_; way++) {
         for (uint32_t place = way; place < n_places_; place += n_ways_) {
-          ring::wait<kStages - 2>();
+          wait_for_copies<kStages - 2>();
           __syncwarp();
           fetch(ahead, stage == 0 ? kStages - 1 : stage - 1);
           if (round == 0) barrier::wait(there_at(place), 0);
@@ -167,7 +167,7 @@ class Many {
         c.place = c.way;
       }
     }
-    ring::commit();
+    commit_copies();
   }
 
   // Of a place: for each 32 columns, for each tile, 16 bytes of every lane; then sums of groups, lane by lane; factors.

@@ -95,7 +95,7 @@ class Rows {
         RF_UNROLL
         for (uint32_t i = 0; i < kSums; i++) total[i] = 0;
         for (uint32_t piece = begin_; piece < end_; piece++) {
-          ring::wait<kStages - 2>();
+          wait_for_copies<kStages - 2>();
           __syncwarp();
           fetch(weights, source, stage == 0 ? kStages - 1 : stage - 1);
           barrier::wait(full_at(slot), parity);
@@ -180,7 +180,7 @@ class Rows {
       advance(c);
       if ((c.tile != tile || c.pass % kParts != part) && c.tile < args_.n_tiles) source = source_of(c);
     }
-    ring::commit();
+    commit_copies();
   }
 
   // total += the product of a strip's piece.

@@ -19,13 +19,6 @@ RF_DEVICE void copy(uint32_t to, const uint8_t* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes) : "memory");
   }
 }
-RF_DEVICE void commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kLeft>
-RF_DEVICE void wait() {  // until all but the last kLeft commits are there
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
 }  // namespace ring
 
 // d = c + a * b, a being four registers of sixteen rows, b two of eight columns.

@@ -140,19 +140,20 @@ TEST_F(GpuModel, TheHeaderIsReadWhileTheDeviceOpens) {
 }
 
 TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
+  constexpr uint32_t kRows = 130;  // more than one launch takes
   const auto model = open({.open_gpu = open_emulated});
   const ExecutionPlan& plan = model->plan();
-  ASSERT_TRUE(model->backend().reserve(plan.pass_memory(8, 8, 1, KvType::f16)).ok());
-  PagePool pool(1);
+  ASSERT_TRUE(model->backend().reserve(plan.pass_memory(kRows, kRows, 3, KvType::f16)).ok());
+  PagePool pool(3);
   BlockTable pages(pool);
-  ASSERT_TRUE(pages.grow_to(8).ok());
-  const auto tokens = some_tokens(5, plan.spec().n_vocab);
+  ASSERT_TRUE(pages.grow_to(kRows).ok());
+  const auto tokens = some_tokens(kRows, plan.spec().n_vocab);
   Batch batch;
   batch.add(tokens, 0, pages.pages(), false);
   ASSERT_TRUE(forward(plan, batch).ok());
   std::vector<float> logits(tokens.size() * plan.spec().n_vocab);
   ASSERT_TRUE(model->backend().read(logits, plan.logits()).ok());
-  for (const size_t n_rows : {1, 2, 5}) {
+  for (const size_t n_rows : {1, 2, 5, 128, 130}) {
     std::vector<RowCandidates> got(n_rows);
     ASSERT_TRUE(model->backend().read_candidates(got, plan.logits()).ok());
     for (size_t row = 0; row < n_rows; row++) {

@@ -16,17 +16,20 @@ namespace {
 constexpr size_t kReadingBytes = 4 << 20;
 
 // Rows whose candidates are found by one launch.
-constexpr size_t kMaxRowsTogether = 64;
+uint32_t rows_together(uint32_t max_outputs) {
+  return std::clamp(max_outputs, 1u, 128u);
+}
 
-uint64_t group_keys_bytes(uint32_t width) {
-  return kMaxRowsTogether * gpu::n_candidate_chunks(width) * gpu::kCandidateGroupsThreads * sizeof(uint32_t);
+uint64_t group_keys_bytes(uint32_t n_rows, uint32_t width) {
+  return uint64_t{n_rows} * gpu::n_candidate_chunks(width) * gpu::kCandidateGroupsThreads * sizeof(uint32_t);
 }
 uint64_t candidates_bytes(const PassMemory& memory) {
   uint32_t widest = 1;
   for (const Slot& slot : memory.slots) {
     if (slot.rows == SlotRows::outputs) widest = std::max(widest, slot.width);
   }
-  return group_keys_bytes(widest) + kMaxRowsTogether * gpu::n_candidate_chunks(widest) * sizeof(gpu::ChunkSum);
+  const uint32_t n_rows = rows_together(memory.max_outputs);
+  return group_keys_bytes(n_rows, widest) + uint64_t{n_rows} * gpu::n_candidate_chunks(widest) * sizeof(gpu::ChunkSum);
 }
 
 }  // namespace
@@ -206,8 +209,9 @@ Result<void> GpuBackend::read_candidates(std::span<RowCandidates> out, SlotId lo
   const SlotMemory& from = slots_[logits.value];
   CHECK(from.rows == SlotRows::outputs && out.size() <= n_outputs_);
   if (out.empty()) return {};
-  for (size_t first = 0; first < out.size(); first += kMaxRowsTogether) {
-    TRY(find_candidates(first, std::min(out.size() - first, kMaxRowsTogether), from));
+  const size_t together = rows_together(max_outputs_);
+  for (size_t first = 0; first < out.size(); first += together) {
+    TRY(find_candidates(first, std::min(out.size() - first, together), from));
   }
   TRY(stream_.finish());
   std::memcpy(out.data(), candidates_.data(), out.size_bytes());
@@ -216,13 +220,13 @@ Result<void> GpuBackend::read_candidates(std::span<RowCandidates> out, SlotId lo
 
 // The device writes them to the host's memory itself: they are small, and a copy takes longer to begin than to run.
 Result<void> GpuBackend::find_candidates(size_t first, size_t n, const SlotMemory& logits) {
-  const gpu::CandidatesArgs args{
-      .out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
-      .logits = logits.data + first * logits.width,
-      .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
-      .chunks = reinterpret_cast<gpu::ChunkSum*>(group_keys_.data() + group_keys_bytes(logits.width)),
-      .width = logits.width,
-      .n_chunks = gpu::n_candidate_chunks(logits.width)};
+  const gpu::CandidatesArgs args{.out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
+                                 .logits = logits.data + first * logits.width,
+                                 .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
+                                 .chunks = reinterpret_cast<gpu::ChunkSum*>(
+                                     group_keys_.data() + group_keys_bytes(rows_together(max_outputs_), logits.width)),
+                                 .width = logits.width,
+                                 .n_chunks = gpu::n_candidate_chunks(logits.width)};
   const auto n_rows = static_cast<uint32_t>(n);
   TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n_rows, args),
                      gpu::kCandidateGroupsThreads, args));

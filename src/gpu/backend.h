@@ -79,7 +79,7 @@ class GpuBackend final : public Backend {
 
   gpu::Memory memory_;        // of the pass
   gpu::Memory candidates_;    // pinned, RowCandidates of all output rows
-  gpu::Memory group_keys_;    // of kMaxRowsTogether rows of logits, and their chunks' sums (kernels/candidates.h)
+  gpu::Memory group_keys_;    // of as many rows of logits as go together, and their chunks' sums (kernels/candidates.h)
   gpu::Memory reading_;       // pinned, through which results come back
   gpu::Memory rope_staging_;  // pinned, kMaxRopeTables tables
   gpu::PassLayout layout_;

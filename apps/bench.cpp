@@ -83,7 +83,6 @@ class Bench {
         TRY(forward(plan_, batch));
       }
     }
-    std::vector<RowCandidates> candidates(n_sequences);
     double best = 1e30;
     for (uint32_t repetition = 0; repetition < options_.n_repetitions; repetition++) {
       std::vector<TokenId> next = random_tokens(n_sequences, n_vocab);
@@ -95,7 +94,7 @@ class Bench {
           batch.add(std::span(&next[s], 1), depth + position, pages[s].pages());
         }
         TRY(forward(plan_, batch));
-        TRY(plan_.backend().read_candidates(candidates, plan_.logits()));
+        const auto candidates = TRY(plan_.backend().read_candidates(n_sequences, plan_.logits()));
         for (uint32_t s = 0; s < n_sequences; s++) next[s] = TokenId(static_cast<int32_t>(candidates[s].top[0].id));
       }
       best = std::min(best, now() - start);

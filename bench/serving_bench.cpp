@@ -52,19 +52,21 @@ class PacedBackend final : public Backend {
     std::ranges::fill(out, 0.0f);
     return {};
   }
-  Result<void> read_candidates(std::span<RowCandidates> out, SlotId) override {
-    std::this_thread::sleep_until(done_at_);
-    for (RowCandidates& row : out) {
+  Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId) override {
+    candidates_.resize(n);
+    for (RowCandidates& row : candidates_) {
       for (uint32_t i = 0; i < kCandidates; i++) row.top[i] = {300 + i, -0.1f * static_cast<float>(i)};
       row.log_sum_exp = 2.35f;
     }
+    std::this_thread::sleep_until(done_at_);
     idle_since_ = Clock::now();
-    return {};
+    return std::span<const RowCandidates>(candidates_);
   }
 
  private:
   Timeline& timeline_;
   CpuBackend cpu_{{.n_threads = 1}};
+  std::vector<RowCandidates> candidates_;
   bool was_full_ = false;
   Clock::time_point done_at_{}, idle_since_{};
 };

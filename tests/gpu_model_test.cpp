@@ -153,9 +153,9 @@ TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
   ASSERT_TRUE(forward(plan, batch).ok());
   std::vector<float> logits(tokens.size() * plan.spec().n_vocab);
   ASSERT_TRUE(model->backend().read(logits, plan.logits()).ok());
-  for (const size_t n_rows : {1, 2, 5, 128, 130}) {
-    std::vector<RowCandidates> got(n_rows);
-    ASSERT_TRUE(model->backend().read_candidates(got, plan.logits()).ok());
+  for (const uint32_t n_rows : {1, 2, 5, 128, 130}) {
+    const auto got = model->backend().read_candidates(n_rows, plan.logits()).value();
+    ASSERT_EQ(got.size(), n_rows);
     for (size_t row = 0; row < n_rows; row++) {
       RowCandidates expected;
       select_candidates(expected, std::span(logits).subspan(row * plan.spec().n_vocab, plan.spec().n_vocab));

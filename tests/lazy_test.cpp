@@ -276,8 +276,8 @@ class MisroutingBackend final : public Backend {
     if (expert && slot == routing) out[out.size() / 2] = *expert;
     return {};
   }
-  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
-    return cpu_.read_candidates(out, logits);
+  Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override {
+    return cpu_.read_candidates(n, logits);
   }
 
  private:

@@ -92,6 +92,7 @@ void CpuBackend::release() {
   slot_memory_.release();
   kv_ = {};
   multiplier_.reserve(0, 0);
+  candidates_ = {};
   max_rows_ = max_outputs_ = n_rows_ = n_outputs_ = 0;
 }
 
@@ -439,14 +440,15 @@ Result<void> CpuBackend::read(std::span<float> out, SlotId slot) {
   return {};
 }
 
-Result<void> CpuBackend::read_candidates(std::span<RowCandidates> out, SlotId logits) {
+Result<std::span<const RowCandidates>> CpuBackend::read_candidates(uint32_t n, SlotId logits) {
   CHECK(logits.value < slots_.size());
   const SlotMemory& memory = slots_[logits.value];
-  CHECK(memory.rows == SlotRows::outputs && out.size() <= n_outputs_);
-  workers_.run(out.size(), [&](size_t r, size_t) {
-    select_candidates(out[r], std::span(memory.data + r * memory.width, memory.width), kernels_.sum_of_powers);
+  CHECK(memory.rows == SlotRows::outputs && n <= n_outputs_);
+  if (candidates_.size() < n) candidates_.resize(n);
+  workers_.run(n, [&](size_t r, size_t) {
+    select_candidates(candidates_[r], std::span(memory.data + r * memory.width, memory.width), kernels_.sum_of_powers);
   });
-  return {};
+  return std::span<const RowCandidates>(candidates_).first(n);
 }
 
 }  // namespace rocmforge

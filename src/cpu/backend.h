@@ -40,7 +40,7 @@ class CpuBackend final : public Backend {
   void release() override;
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
-  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override;
+  Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override;
 
   // The same with weights from anywhere.
   using FindWeight = std::function<cpu::Weight(WeightId)>;
@@ -63,7 +63,8 @@ class CpuBackend final : public Backend {
   cpu::Memory slot_memory_;
   std::vector<SlotMemory> slots_;
   uint32_t max_rows_ = 0, max_outputs_ = 0;
-  uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
+  uint32_t n_rows_ = 0, n_outputs_ = 0;    // of the last batch
+  std::vector<RowCandidates> candidates_;  // as many as were read at once: nothing to allocate or clear in a step
   cpu::KvCache kv_;
   cpu::Multiplier multiplier_;
   cpu::Experts experts_;

@@ -85,7 +85,7 @@ void EngineCore::step() {
   outputs_.begin(plan.n_outputs, layout.n_sampled);
   // A device that works by itself is waited for here: only then the step is over.
   if (!failure_ && layout.n_sampled > 0) {
-    if (auto read = outputs_.candidates(0); !read.ok()) failure_ = std::move(read).error();
+    if (auto waited = outputs_.wait(); !waited.ok()) failure_ = std::move(waited).error();
   }
   const TimePoint now = clock_();
 

@@ -29,7 +29,8 @@ class FaultyBackend final : public Backend {
   bool is_ahead = false;  // says that the device works by itself
   std::function<void()> when_run = [] {};
   Duration read_time{};
-  std::set<uint32_t> nan_rows;  // of the next read_candidates
+  std::set<uint32_t> nan_rows;                               // of the next read_candidates
+  std::optional<std::pair<uint32_t, uint32_t>> bad_id = {};  // the same: a row and which of its candidates
   std::string_view name() const override { return "faulty"; }
   bool runs_ahead() const override { return is_ahead; }
   Placement& placement() override { return cpu_.placement(); }
@@ -49,17 +50,20 @@ class FaultyBackend final : public Backend {
     return Backend::run_settled(stages, batch, weights);
   }
   Result<void> read(std::span<float> out, SlotId slot) override { return cpu_.read(out, slot); }
-  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override {
+  Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override {
     std::this_thread::sleep_for(read_time);
     if (is_lost || std::exchange(fail_next_read, false)) return failure();
-    TRY(cpu_.read_candidates(out, logits));
-    for (const uint32_t row : std::exchange(nan_rows, {})) out[row].log_sum_exp = NAN;
-    return {};
+    const auto rows = TRY(cpu_.read_candidates(n, logits));
+    candidates_.assign(rows.begin(), rows.end());
+    for (const uint32_t row : std::exchange(nan_rows, {})) candidates_[row].log_sum_exp = NAN;
+    if (const auto place = std::exchange(bad_id, {})) candidates_[place->first].top[place->second].id = UINT32_MAX;
+    return std::span<const RowCandidates>(candidates_);
   }
 
  private:
   static Error failure() { return {ErrorCode::device_failed, "faulty: ordered"}; }
   CpuBackend cpu_;
+  std::vector<RowCandidates> candidates_;
 };
 
 struct Fixture : ::testing::Test {
@@ -137,6 +141,39 @@ TEST_F(EngineFaults, AFailedStepEndsThoseInItAndTheNextWork) {
     expect_right(third);
   }
   EXPECT_EQ(core->stats().n_device_errors, 2u);
+}
+
+// Of whoever looks no further than the first candidate, the others may be anything.
+TEST_F(EngineFaults, ACandidateThatIsNoTokenIsAFailureOfTheDevice) {
+  SamplingOptions drawn, biased = greedy(), with_logprobs = greedy();
+  biased.logit_bias = {{TokenId(7), 1.0f}};
+  with_logprobs.want_logprobs = true;
+  struct Case {
+    SamplingOptions sampling;
+    uint32_t place;
+  };
+  uint64_t id = 0;
+  for (const auto& [sampling, place] :
+       {Case{greedy(), 0}, Case{drawn, 0}, Case{drawn, 255}, Case{biased, 255}, Case{with_logprobs, 255}}) {
+    SCOPED_TRACE(place);
+    request.sampling = sampling;
+    Collector first, second, third;
+    accept(++id, first);
+    accept(++id, second);
+    core->step();
+    backend.bad_id = {1, place};
+    core->step();
+    expect_error(first, ErrorCode::device_failed);
+    expect_error(second, ErrorCode::device_failed);
+    EXPECT_EQ(core->stats().scheduler.n_pages_used, 0u);
+    request.sampling = greedy();
+    accept(++id, third);
+    core->step();
+    backend.bad_id = {0, 1};
+    run_to_the_end();
+    expect_right(third);
+  }
+  EXPECT_EQ(core->stats().n_device_errors, 5u);
 }
 
 TEST_F(EngineFaults, ALostDeviceEndsEveryone) {

@@ -49,7 +49,7 @@ MemoryBill Session::memory_bill() const {
 
 Result<StepOutputs*> Session::advance(std::span<const TokenId> tokens) {
   TRY(run_for_last(tokens));
-  TRY(outputs_.candidates(0));  // a device may fail as late as here
+  TRY(outputs_.wait());
   append(tokens);
   return &outputs_;
 }

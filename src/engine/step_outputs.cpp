@@ -7,37 +7,43 @@
 #include "base/check.h"
 
 namespace rocmforge {
+namespace {
+
+// Without looking at another one.
+bool takes_the_largest(const SamplingOptions& options) {
+  return options.temperature == 0 && options.logit_bias.empty() && options.repetition_penalty == 1 &&
+         options.presence_penalty == 0 && options.frequency_penalty == 0;
+}
+
+}  // namespace
 
 void StepOutputs::begin(uint32_t n_outputs, uint32_t n_sampled) {
   n_outputs_ = n_outputs;
   n_sampled_ = n_sampled;
-  has_candidates_ = false;
+  candidates_ = {};
   logits_.clear();
   hidden_.clear();
 }
 
-Result<const RowCandidates*> StepOutputs::candidates(uint32_t row) {
-  CHECK(row < n_sampled_);
-  if (!has_candidates_) TRY(read_candidates());
-  return &candidates_[row];
+Result<void> StepOutputs::wait() {
+  CHECK(n_sampled_ > 0);
+  if (candidates_.empty()) candidates_ = TRY(plan_->backend().read_candidates(n_sampled_, plan_->logits()));
+  return {};
 }
 
 // What a device wrote that is about to fail must not be taken for tokens.
-Result<void> StepOutputs::read_candidates() {
-  if (candidates_.size() < n_sampled_) candidates_.resize(n_sampled_);
-  const auto rows = std::span(candidates_).first(n_sampled_);
-  TRY(plan_->backend().read_candidates(rows, plan_->logits()));
-  for (const RowCandidates& row : rows) {
-    if (std::isnan(row.log_sum_exp)) continue;  // nobody takes one of these
-    for (const Candidate& candidate : row.top) {
-      if (candidate.id >= n_vocab()) {
-        return Error{ErrorCode::device_failed,
-                     fmt::format("engine: the device gave token {} of {}", candidate.id, n_vocab())};
-      }
+Result<const RowCandidates*> StepOutputs::candidates(uint32_t row, uint32_t n_used) {
+  CHECK(row < n_sampled_);
+  TRY(wait());
+  const RowCandidates& of_row = candidates_[row];
+  if (std::isnan(of_row.log_sum_exp)) return &of_row;  // nobody takes one of these
+  for (const Candidate& candidate : std::span(of_row.top).first(n_used)) {
+    if (candidate.id >= n_vocab()) {
+      return Error{ErrorCode::device_failed,
+                   fmt::format("engine: the device gave token {} of {}", candidate.id, n_vocab())};
     }
   }
-  has_candidates_ = true;
-  return {};
+  return &of_row;
 }
 
 Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
@@ -46,12 +52,14 @@ Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
 
 Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history,
                                     double unit) {
-  const auto chosen = TRY(sample_candidates(*TRY(candidates(row)), options, history, n_vocab(), unit));
+  const RowCandidates& best = *TRY(candidates(row, takes_the_largest(options) ? 1 : kCandidates));
+  const auto chosen = TRY(sample_candidates(best, options, history, n_vocab(), unit));
   return chosen ? *chosen : TRY(sample_whole_row(TRY(logits(row)), options, history, unit));
 }
 
 Result<TokenLogprobs> StepOutputs::logprobs(uint32_t row, TokenId token, uint32_t n) {
-  if (auto found = rocmforge::logprobs(*TRY(candidates(row)), n_vocab(), token, n)) return *std::move(found);
+  if (auto found = rocmforge::logprobs(*TRY(candidates(row, kCandidates)), n_vocab(), token, n))
+    return *std::move(found);
   return rocmforge::logprobs(TRY(logits(row)), token, n);
 }
 

@@ -20,12 +20,13 @@ class StepOutputs {
   void begin(uint32_t n_outputs, uint32_t n_sampled);
 
   uint32_t n_vocab() const { return plan_->spec().n_vocab; }
-  // The views are valid until begin(). REQUIRES: row < n_sampled
-  Result<const RowCandidates*> candidates(uint32_t row);
+  // Until the backend has the candidates of all rows: a device may fail as late as here. REQUIRES: n_sampled > 0
+  Result<void> wait();
+  // The view is valid until begin(). REQUIRES: row < n_outputs
   Result<std::span<const float>> logits(uint32_t row);
 
   // The sampler's choice: from the candidates where they can tell, else from the whole row.
-  // REQUIRES: as sample()
+  // REQUIRES: as sample(); row < n_sampled, for logprobs() too
   Result<TokenId> choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history, double unit);
   Result<TokenLogprobs> logprobs(uint32_t row, TokenId token, uint32_t n);
 
@@ -33,14 +34,14 @@ class StepOutputs {
   Result<std::span<const float>> hidden(uint32_t row);
 
  private:
-  Result<void> read_candidates();
+  // Those of a row, of which the first n_used are looked at. The view is the backend's, valid until its next pass.
+  Result<const RowCandidates*> candidates(uint32_t row, uint32_t n_used);
   Result<std::span<const float>> read_row(std::vector<float>& rows, SlotId slot, uint32_t row);
 
   const ExecutionPlan* plan_;
   uint32_t n_outputs_ = 0, n_sampled_ = 0;
-  bool has_candidates_ = false;
-  std::vector<RowCandidates> candidates_;  // of the largest step so far: nothing to allocate or clear in a step
-  std::vector<float> logits_, hidden_;     // empty: not read yet
+  std::span<const RowCandidates> candidates_;  // empty: not read yet, as are those
+  std::vector<float> logits_, hidden_;
 };
 
 }  // namespace rocmforge

@@ -205,32 +205,30 @@ Result<void> GpuBackend::read(std::span<float> out, SlotId slot) {
   return copy_to_host(std::as_writable_bytes(out), from.data);
 }
 
-Result<void> GpuBackend::read_candidates(std::span<RowCandidates> out, SlotId logits) {
+Result<std::span<const RowCandidates>> GpuBackend::read_candidates(uint32_t n, SlotId logits) {
   const SlotMemory& from = slots_[logits.value];
-  CHECK(from.rows == SlotRows::outputs && out.size() <= n_outputs_);
-  if (out.empty()) return {};
-  const size_t together = rows_together(max_outputs_);
-  for (size_t first = 0; first < out.size(); first += together) {
-    TRY(find_candidates(first, std::min(out.size() - first, together), from));
+  CHECK(from.rows == SlotRows::outputs && n <= n_outputs_);
+  if (n == 0) return std::span<const RowCandidates>();
+  const uint32_t together = rows_together(max_outputs_);
+  for (uint32_t first = 0; first < n; first += together) {
+    TRY(find_candidates(first, std::min(n - first, together), from));
   }
   TRY(stream_.finish());
-  std::memcpy(out.data(), candidates_.data(), out.size_bytes());
-  return {};
+  return std::span(reinterpret_cast<const RowCandidates*>(candidates_.data()), n);
 }
 
 // The device writes them to the host's memory itself: they are small, and a copy takes longer to begin than to run.
-Result<void> GpuBackend::find_candidates(size_t first, size_t n, const SlotMemory& logits) {
+Result<void> GpuBackend::find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits) {
   const gpu::CandidatesArgs args{.out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
-                                 .logits = logits.data + first * logits.width,
+                                 .logits = logits.data + size_t{first} * logits.width,
                                  .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
                                  .chunks = reinterpret_cast<gpu::ChunkSum*>(
                                      group_keys_.data() + group_keys_bytes(rows_together(max_outputs_), logits.width)),
                                  .width = logits.width,
                                  .n_chunks = gpu::n_candidate_chunks(logits.width)};
-  const auto n_rows = static_cast<uint32_t>(n);
-  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n_rows, args),
+  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n, args),
                      gpu::kCandidateGroupsThreads, args));
-  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)), gpu::candidates_grid(n_rows),
+  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)), gpu::candidates_grid(n),
                         gpu::kCandidatesThreads, args);
 }
 

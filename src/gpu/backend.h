@@ -50,7 +50,7 @@ class GpuBackend final : public Backend {
   Result<void> run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
                            const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
-  Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) override;
+  Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override;
 
  private:
   class Runner;
@@ -68,7 +68,7 @@ class GpuBackend final : public Backend {
   Result<void> allocate(const PassMemory& memory);
   Result<void> copy_to_host(std::span<std::byte> out, const void* from);
   Result<const double*> rope_table(const RopeSpec& rope);
-  Result<void> find_candidates(size_t first, size_t n, const SlotMemory& logits);
+  Result<void> find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits);
   Result<gpu::BatchView> begin_pass(const Batch& batch);
   Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
 

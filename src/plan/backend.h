@@ -70,9 +70,10 @@ class Backend {
   // The rows of a slot as f32, row after row; waits for the steps before it. REQUIRES: out.size() = rows x width
   virtual Result<void> read(std::span<float> out, SlotId slot) = 0;
 
-  // For each of the first out.size() rows of a slot of logits, what a sampler needs of it.
-  // REQUIRES: out.size() <= the output rows of the last batch
-  virtual Result<void> read_candidates(std::span<RowCandidates> out, SlotId logits) = 0;
+  // For each of the first n rows of a slot of logits, what a sampler needs of it; valid until the next call, reserve()
+  // or release(). A device that is about to fail may have written anything: ids are checked by whoever uses them.
+  // REQUIRES: n <= the output rows of the last batch
+  virtual Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) = 0;
 };
 
 }  // namespace rocmforge

@@ -83,13 +83,14 @@ class Bench {
         TRY(forward(plan_, batch));
       }
     }
+    Batch batch;
     double best = 1e30;
     for (uint32_t repetition = 0; repetition < options_.n_repetitions; repetition++) {
       std::vector<TokenId> next = random_tokens(n_sequences, n_vocab);
       double start = 0;
       for (uint32_t position = 0; position <= n_tokens; position++) {
         if (position == 1) start = now();
-        Batch batch;
+        batch.clear();
         for (uint32_t s = 0; s < n_sequences; s++) {
           batch.add(std::span(&next[s], 1), depth + position, pages[s].pages());
         }

@@ -78,7 +78,7 @@ void EngineCore::step() {
   const TimePoint begin = clock_();
   const StepPlan& plan = scheduler_.schedule();
   send_starts(plan);
-  const Layout layout = lay_out(plan);
+  const Layout& layout = lay_out(plan);
   failure_.reset();
   if (auto ran = run(layout.batch); !ran.ok()) failure_ = std::move(ran).error();
   deliver();
@@ -148,8 +148,9 @@ void EngineCore::send_starts(const StepPlan& plan) {
 }
 
 // Runs whose logits are sampled come first: of the others no candidates are selected.
-EngineCore::Layout EngineCore::lay_out(const StepPlan& plan) {
-  Layout layout;
+const EngineCore::Layout& EngineCore::lay_out(const StepPlan& plan) {
+  Layout& layout = layout_;
+  layout.batch.clear();
   layout.first_outputs.resize(plan.runs.size());
   for (const bool all_outputs : {false, true}) {
     for (size_t i = 0; i < plan.runs.size(); i++) {

@@ -64,7 +64,7 @@ class EngineCore {
   Requests::iterator find(RequestId id);
   LiveRequest& request(RequestId id) { return *find(id)->second; }  // REQUIRES: there is one
   std::unique_ptr<LiveRequest> take(Requests::iterator at);
-  static Layout lay_out(const StepPlan& plan);
+  const Layout& lay_out(const StepPlan& plan);
   Result<void> reserve();
   Result<void> run(const Batch& batch);
   void send_starts(const StepPlan& plan);
@@ -79,6 +79,7 @@ class EngineCore {
   SchedulerOptions options_;
   Clock clock_;
   Scheduler scheduler_;
+  Layout layout_;  // of the last step
   StepOutputs outputs_;
   Requests requests_;
   std::vector<RequestId> undelivered_;  // who has perhaps something to send

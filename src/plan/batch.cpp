@@ -11,6 +11,12 @@ Error bad_batch(std::string fact) {
 
 }  // namespace
 
+void Batch::clear() {
+  tokens.clear();
+  sequences.clear();
+  output_rows.clear();
+}
+
 void Batch::add(std::span<const TokenId> sequence_tokens, uint32_t first_position, std::span<const PageId> pages,
                 bool last_only) {
   const uint32_t first_row = n_rows();

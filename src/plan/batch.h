@@ -30,6 +30,7 @@ struct Batch {
   uint32_t n_rows() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t n_outputs() const { return static_cast<uint32_t>(output_rows.size()); }
 
+  void clear();  // keeps the memory: the next batch is hardly larger
   // Adds the tokens of one sequence; `last_only`: logits for the last row, else for all.
   void add(std::span<const TokenId> sequence_tokens, uint32_t first_position, std::span<const PageId> pages,
            bool last_only = true);

@@ -110,30 +110,13 @@ Result<void> run_stage(const ExecutionPlan& plan, uint32_t i, const Batch& batch
   return backend.run(after, batch, weights);
 }
 
-// Leases on all weights of the plan, when they are settled: nothing is left to ask for or to wait for.
-std::optional<std::vector<WeightStore::Lease>> hold_settled(const ExecutionPlan& plan) {
-  WeightStore& weights = plan.weights();
-  if (!weights.is_settled()) return std::nullopt;
-  std::vector<WeightStore::Lease> held;
-  for (uint32_t i = 0; i < plan.stages().size(); i++) {
-    for (const WeightId id : plan.stages()[i].weights) {
-      auto lease = weights.try_get(id);
-      if (!lease) return std::nullopt;
-      held.push_back(*std::move(lease));
-    }
-    if (!plan.stages()[i].experts) continue;
-    auto experts = weights.try_get_experts(i);
-    if (!experts) return std::nullopt;
-    held.push_back(*std::move(experts));
-  }
-  return held;
-}
-
 }  // namespace
 
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options) {
   if (!options.after_stage) {
-    if (const auto held = hold_settled(plan)) return plan.backend().run_settled(plan.steps(), batch, plan.weights());
+    if (const auto held = plan.weights().try_get_everything()) {
+      return plan.backend().run_settled(plan.steps(), batch, plan.weights());
+    }
   }
   Ahead ahead(plan);
   for (uint32_t i = 0; i < plan.stages().size(); i++) {

@@ -89,7 +89,7 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
       n_loaders_(n_loaders),
       clock_(std::move(clock)),
       cleared_{ErrorCode::cancelled, "not loaded: the store is being cleared"},
-      words_(table.size() + table.n_stages()),
+      words_(table.size() + table.n_stages() + 1),
       berths_(table),
       flights_(table.size()),
       is_full_(table.pools().size()),
@@ -424,6 +424,7 @@ void Loader::arrived(WeightId id) {
   if (weight.expert && --n_experts_absent_[weight.stage] == 0 && !weight.unit) {
     word(all_experts(weight.stage)).publish(0);
   }
+  if (all_resident() && table_.units().empty()) word(all_weights()).publish(0);
 }
 
 void Loader::left(WeightId id) {
@@ -433,10 +434,12 @@ void Loader::left(WeightId id) {
 }
 
 bool Loader::try_unload(WeightId id) {
-  if (table_.tensor(id).expert) {
-    WeightWord& together = word(all_experts(table_.tensor(id).stage));
-    if (together.state() == LoadState::resident && !together.try_unload()) return false;
-  }
+  const auto is_held_with_others = [&](WeightId all) {
+    WeightWord& together = word(all);
+    return together.state() == LoadState::resident && !together.try_unload();
+  };
+  if (is_held_with_others(all_weights())) return false;
+  if (table_.tensor(id).expert && is_held_with_others(all_experts(table_.tensor(id).stage))) return false;
   if (!word(id).try_unload()) return false;
   left(id);
   return true;

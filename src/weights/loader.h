@@ -62,6 +62,8 @@ class Loader {
   void release(WeightId id);
   // All experts of a stage as one weight, there while they all are and do not move. Only try_lease and release take it.
   WeightId all_experts(uint32_t stage) const { return WeightId(static_cast<uint32_t>(table_.size()) + stage); }
+  // The same of everything.
+  WeightId all_weights() const { return all_experts(table_.n_stages()); }
 
   void prefetch(std::span<const WeightId> ids);
   // Of those that move: the first to make room.
@@ -132,7 +134,7 @@ class Loader {
   const size_t n_loaders_;
   const Clock clock_;
   const Error cleared_;            // made while there is memory
-  std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together
+  std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together, then of all
   std::atomic<size_t> n_resident_ = 0;
   Berths berths_;
 

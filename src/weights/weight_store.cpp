@@ -157,6 +157,10 @@ std::optional<WeightStore::Lease> WeightStore::try_get_experts(uint32_t stage) {
   return try_get(state_->loader.all_experts(stage));
 }
 
+std::optional<WeightStore::Lease> WeightStore::try_get_everything() {
+  return try_get(state_->loader.all_weights());
+}
+
 Result<void> WeightStore::preload_layers(uint32_t first_layer, uint32_t n_layers) {
   const WeightTable& table = state_->table;
   if (first_layer > table.n_layers() || n_layers > table.n_layers() - first_layer) {

@@ -104,6 +104,8 @@ class WeightStore {
   void give_back(std::span<const WeightId> ids);
   // All experts of the stage, if all are resident and stay: one atomic operation. The lease has no tensor.
   std::optional<Lease> try_get_experts(uint32_t stage);
+  // The same for everything, if it is settled.
+  std::optional<Lease> try_get_everything();
 
   // Blocks until all weights of the layers are resident; of those that move, the last ones that fit.
   // invalid_argument: there are no such layers

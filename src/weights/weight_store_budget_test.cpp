@@ -315,10 +315,29 @@ TEST_F(ExpertStore, AllOfAStageAreHeldWithOneLease) {
   EXPECT_FALSE(weights->try_get_experts(1));
   use(*weights, 1, 2);
   EXPECT_TRUE(weights->try_get_experts(1));
+  EXPECT_FALSE(weights->try_get_everything());
   ASSERT_TRUE(weights->preload_all().ok());
   EXPECT_TRUE(weights->is_settled());
+  held = weights->try_get_everything();
+  ASSERT_TRUE(held);
+  is_evicted = false;
+  const WeightId first(0);
+  std::thread evicting_another([&] {
+    weights->evict(first);
+    is_evicted = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(is_evicted);
+  EXPECT_EQ(weights->state(first), LoadState::resident);
+  held.reset();
+  evicting_another.join();
+  EXPECT_EQ(weights->state(first), LoadState::unloaded);
+  EXPECT_FALSE(weights->try_get_everything());
+  ASSERT_TRUE(weights->get(first).ok());
+  EXPECT_TRUE(weights->try_get_everything());
   weights->clear();
   EXPECT_FALSE(weights->try_get_experts(1));
+  EXPECT_FALSE(weights->try_get_everything());
   EXPECT_FALSE(weights->is_settled());
 }
 

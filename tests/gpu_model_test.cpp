@@ -165,6 +165,24 @@ TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
   }
 }
 
+// A prompt of several passes is put on the stream at once: none may find the next one's tokens.
+TEST_F(GpuModel, PassesThatNobodyWaitsForKeepTheirBatches) {
+  const auto model = open({.n_context = 64, .open_gpu = open_emulated});
+  ASSERT_TRUE(model->plan().weights().preload_all().ok());
+  const auto tokens = some_tokens(20, model->plan().spec().n_vocab);
+  constexpr uint32_t kRows = 4;
+  const auto logits = [&](size_t at_once) {
+    Session session = Session::create(model->plan(), {.n_context = 64, .max_rows = kRows}).value();
+    std::vector<float> last;
+    for (size_t at = 0; at < tokens.size(); at += at_once) {
+      const auto after = session.evaluate(std::span(tokens).subspan(at, at_once)).value();
+      last.assign(after.begin(), after.end());
+    }
+    return last;
+  };
+  EXPECT_EQ(logits(tokens.size()), logits(kRows));
+}
+
 size_t n_open_files() {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/kernels/attend_tiles.h"
 #include "gpu/runner.h"
 #include "gpu/supported.h"
 #include "model/rope.h"
@@ -129,16 +128,22 @@ Result<const double*> GpuBackend::rope_table(const RopeSpec& rope) {
   return on_device;
 }
 
-Result<gpu::BatchView> GpuBackend::begin_pass(const Batch& batch) {
+Result<void> GpuBackend::begin_pass(const Batch& batch) {
   CHECK(memory_.data() != nullptr && batch.n_outputs() <= max_outputs_);
   n_rows_ = batch.n_rows();
   n_outputs_ = batch.n_outputs();
-  TRY(placement_.make_visible(stream_));
-  return batch_.put(batch, stream_);
+  return placement_.make_visible(stream_);
+}
+
+Result<void> GpuBackend::finish() {
+  TRY(stream_.finish());
+  batch_.was_finished();
+  return {};
 }
 
 Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
-  const gpu::BatchView view = TRY(begin_pass(batch));
+  TRY(begin_pass(batch));
+  const gpu::BatchView view = TRY(batch_.copy(batch, stream_));
   const Runner runner(*this, view, {batch_.longest(), batch_.fewest_rows(), batch_.most_rows()}, weights);
   TRY(runner.run(steps));
   TRY(runner.finish());
@@ -147,11 +152,9 @@ Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, co
 
 Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
                                      const WeightStore& weights) {
-  if (batch.n_rows() > gpu::Recordings::kMaxRows) return Backend::run_settled(stages, batch, weights);
-  const gpu::BatchView view = TRY(begin_pass(batch));
-  if (n_rows_ > gpu::Recordings::kMaxMixedRows && batch_.most_rows() >= gpu::kMinTiledRows) {
-    return Backend::run_settled(stages, batch, weights);
-  }
+  if (!gpu::Recordings::takes(batch)) return Backend::run_settled(stages, batch, weights);
+  TRY(begin_pass(batch));
+  const gpu::BatchView view = TRY(batch_.offer(batch, stream_));
   // Launched for the longest sequence there can be: what is recorded must serve all.
   const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
@@ -166,21 +169,24 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   if (entry.graph.handle() != nullptr) {
     TRY(stream_.launch(entry.graph));
   } else {
-    const Runner now = runner();
-    for (const auto steps : stages) TRY(now.run(steps));
-    TRY(now.finish());
+    TRY(put_on_stream(stages, runner()));
     entry.was_run = true;
   }
   return placement_.mark_read(stream_);
 }
 
+// A pass with the batch that is offered.
+Result<void> GpuBackend::put_on_stream(std::span<const std::span<const Step>> stages, const Runner& runner) {
+  const gpu::TakeBatchArgs args = batch_.take_args();
+  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::take_batch)), gpu::take_batch_grid(args.max_words),
+                     gpu::kTakeBatchThreads, args));
+  for (const auto steps : stages) TRY(runner.run(steps));
+  return runner.finish();
+}
+
 Result<gpu::Graph> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner) {
   TRY(stream_.begin_capture());
-  Result<void> done;
-  for (const auto steps : stages) {
-    if (done.ok()) done = runner.run(steps);
-  }
-  if (done.ok()) done = runner.finish();
+  const auto done = put_on_stream(stages, runner);
   auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
   if (!done.ok()) return done.error();
   return graph;
@@ -191,7 +197,7 @@ Result<void> GpuBackend::copy_to_host(std::span<std::byte> out, const void* from
   while (!out.empty()) {
     const size_t n = std::min(out.size(), kReadingBytes);
     TRY(stream_.copy(reading_.data(), at, n, gpu::CopyKind::to_host));
-    TRY(stream_.finish());
+    TRY(finish());
     std::memcpy(out.data(), reading_.data(), n);
     out = out.subspan(n);
     at += n;
@@ -213,7 +219,7 @@ Result<std::span<const RowCandidates>> GpuBackend::read_candidates(uint32_t n, S
   for (uint32_t first = 0; first < n; first += together) {
     TRY(find_candidates(first, std::min(n - first, together), from));
   }
-  TRY(stream_.finish());
+  TRY(finish());
   return std::span(reinterpret_cast<const RowCandidates*>(candidates_.data()), n);
 }
 

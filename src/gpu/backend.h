@@ -69,7 +69,9 @@ class GpuBackend final : public Backend {
   Result<void> copy_to_host(std::span<std::byte> out, const void* from);
   Result<const double*> rope_table(const RopeSpec& rope);
   Result<void> find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits);
-  Result<gpu::BatchView> begin_pass(const Batch& batch);
+  Result<void> begin_pass(const Batch& batch);
+  Result<void> finish();  // waits for everything
+  Result<void> put_on_stream(std::span<const std::span<const Step>> stages, const Runner& runner);
   Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
 
   std::unique_ptr<gpu::Device> device_;

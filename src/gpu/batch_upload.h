@@ -1,12 +1,14 @@
 #pragma once
-// Brings a batch to the device. A pass runs stage by stage with the same batch: it goes up once.
+// Brings a batch to the device: copied, or offered in the host's memory to a pass that takes it there.
 //
 // Threads: one at a time.
 
+#include <span>
 #include <vector>
 
 #include "gpu/device.h"
 #include "gpu/kernels/batch_view.h"
+#include "gpu/kernels/take_batch.h"
 #include "plan/batch.h"
 
 namespace rocmforge::gpu {
@@ -14,31 +16,49 @@ namespace rocmforge::gpu {
 class BatchUpload {
  public:
   static constexpr size_t kHeaderWords = 4;  // so that what follows is aligned to 16 bytes
-  static uint64_t n_bytes(uint32_t max_rows, uint32_t max_pages) {
-    return (kHeaderWords + uint64_t{10} * max_rows + max_pages) * sizeof(uint32_t);
+  static constexpr uint64_t n_words(uint64_t max_rows, uint64_t max_pages) {
+    return (kHeaderWords + 10 * max_rows + max_pages + 3) / 4 * 4;
+  }
+  static constexpr uint64_t n_bytes(uint32_t max_rows, uint32_t max_pages) {
+    return n_words(max_rows, max_pages) * sizeof(uint32_t);
   }
 
   // `to`: n_bytes() of device memory, for at most max_rows rows and max_pages listed pages.
   static Result<BatchUpload> make(const Device& device, std::byte* to, uint32_t max_rows, uint32_t max_pages);
 
-  // limit_exceeded: more rows or pages than there is room for.
-  Result<BatchView> put(const Batch& batch, const Stream& stream);
+  // Both give limit_exceeded: more rows or pages than there is room for.
+  //
+  // A pass runs stage by stage with the same batch: it is copied once.
+  Result<BatchView> copy(const Batch& batch, const Stream& stream);
+  // For a pass that is put on the stream next, and begins with the kernel take_batch. The batch offered before must
+  // have been taken: the stream is waited for, unless somebody has (was_finished).
+  Result<BatchView> offer(const Batch& batch, const Stream& stream);
+  TakeBatchArgs take_args() const;
+  // What was put on the stream is done.
+  void was_finished() { is_offered_ = false; }
+
   // Of the last batch: positions of its longest sequence, and the fewest and the most rows that one has in it.
   uint32_t longest() const { return longest_; }
   uint32_t fewest_rows() const { return fewest_rows_; }
   uint32_t most_rows() const { return most_rows_; }
 
  private:
+  Result<size_t> count_words(const Batch& batch) const;
+  void write(std::span<uint32_t> words, const Batch& batch);
+  BatchView view(const Batch& batch) const;
+
   std::byte* to_ = nullptr;
   uint32_t max_rows_ = 0, max_pages_ = 0;
   struct Buffer {
     Memory pinned;
     Event copied;
   };
-  Buffer buffers_[2];
+  Buffer buffers_[2];  // copies take turns
   int now_ = 0;
-  std::vector<uint32_t> last_;  // what lies on the device
-  BatchView view_{};
+  std::vector<uint32_t> words_, last_;  // last_: what lies on the device; empty: unknown
+  Memory offered_;                      // pinned
+  bool is_offered_ = false;             // to a pass that may not have taken it yet
+  std::vector<uint64_t> order_;         // rows by position: the key is the complement of a row's position above the row
   uint32_t longest_ = 0, fewest_rows_ = 0, most_rows_ = 0;
 };
 

@@ -54,6 +54,7 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(stream_rows_hopper, stream_rows_q5_k_q6_k_128);
     RF_PLACE(stream_hopper, stream_q4_k_q6_k_1);
     RF_PLACE(stream_hopper, stream_q5_k_q6_k_1);
+    RF_PLACE(take_batch, take_batch);
     RF_PLACE(elementwise, take_rows);
     RF_PLACE(attend, attend_f16_64);
     RF_PLACE(attend, attend_f16_128);

@@ -48,6 +48,7 @@ enum class FixedKernel : uint8_t {
   stream_rows_q5_k_q6_k_128,
   stream_q4_k_q6_k_1,
   stream_q5_k_q6_k_1,
+  take_batch,
   take_rows,
   attend_f16_64,
   attend_f16_128,

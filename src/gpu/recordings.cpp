@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "gpu/kernels/attend_tiles.h"
+
 namespace rocmforge::gpu {
+
+bool Recordings::takes(const Batch& batch) {
+  if (batch.n_rows() <= kMaxMixedRows) return true;
+  const auto is_tiled = [](const BatchSequence& s) { return s.n_rows >= kMinTiledRows; };
+  return batch.n_rows() <= kMaxRows && std::ranges::none_of(batch.sequences, is_tiled);
+}
 
 Result<Recordings::Entry*> Recordings::find(const Key& key, const Stream& stream) {
   const auto at = std::ranges::find(entries_, key, &Entry::key);

@@ -1,7 +1,7 @@
 #pragma once
 // Passes that were recorded as graphs, to be replayed when a batch of the same form comes again. What a graph holds
 // follows from its key: the launches from the steps and the counts, the addresses from the arena; everything else
-// (tokens, positions, pages) lies in device memory and is written anew before each replay.
+// (tokens, positions, pages) is taken anew by each replay (kernels/take_batch.h).
 //
 // Threads: one at a time.
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "plan/batch.h"
 #include "plan/step.h"
 
 namespace rocmforge::gpu {
@@ -18,6 +19,8 @@ class Recordings {
   // More rows than these are worth their launches; so are prompts of more than kMaxMixedRows, which have attention of
   // their own.
   static constexpr uint32_t kMaxRows = 128, kMaxMixedRows = 64;
+  static bool takes(const Batch& batch);
+
   static constexpr size_t kMaxKept = 32;
 
   struct Key {

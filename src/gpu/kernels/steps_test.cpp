@@ -9,6 +9,7 @@
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/rope.h"
 #include "gpu/kernels/route.h"
+#include "gpu/kernels/take_batch.h"
 #include "support/kernel_device.h"
 
 namespace rocmforge::gpu {
@@ -19,6 +20,29 @@ using testing::nmse;
 using testing::OnDevice;
 
 class Steps : public KernelTest {};
+
+// Up to the length that is said, or to the end of the room for it; of what comes behind one sweep may be taken, too.
+TEST_P(Steps, TakesABatchFromTheHost) {
+  constexpr uint32_t kSweep = kTakeBatchMaxBlocks * kTakeBatchThreads * 4, kBefore = 0xABABABAB;
+  for (const uint32_t max_words : {4u, 516u, kSweep, 3 * kSweep + 8}) {
+    const Memory pinned = Memory::allocate(*device_, Memory::Kind::pinned, max_words * sizeof(uint32_t)).value();
+    auto* from = reinterpret_cast<uint32_t*>(pinned.data());
+    for (uint32_t i = 0; i < max_words; i++) from[i] = 7 * i + 1;
+    for (const uint32_t length : {3u, max_words / 2 + 1, max_words, UINT32_MAX}) {
+      from[kBatchLength] = length;
+      const auto to = put(std::vector<uint32_t>(max_words, kBefore));
+      run("take_batch", "take_batch", take_batch_grid(max_words), kTakeBatchThreads,
+          TakeBatchArgs{to.data(), from, max_words});
+      const auto taken = to.values();
+      const uint32_t n = std::min(length, max_words);
+      for (uint32_t i = 0; i < max_words; i++) {
+        if (i >= n && taken[i] == kBefore) continue;
+        ASSERT_EQ(taken[i], from[i]) << i << " of " << length << " and " << max_words;
+        ASSERT_TRUE(i < (n + 3) / 4 * 4 || i < kSweep);
+      }
+    }
+  }
+}
 
 TEST_P(Steps, NormsOfBothKinds) {
   constexpr uint32_t kWidth = 300, kRows = 3;

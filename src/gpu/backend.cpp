@@ -158,35 +158,54 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   // Launched for the longest sequence there can be: what is recorded must serve all.
   const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
-  if (entry.was_run && !entry.refused && entry.graph.handle() == nullptr) {
-    auto graph = record(stages, runner());
-    if (graph.ok()) {
-      entry.graph = std::move(*graph);
+  if (entry.was_run && !entry.refused && entry.graphs.empty()) {
+    auto graphs = record(stages, runner());
+    if (graphs.ok()) {
+      entry.graphs = std::move(*graphs);
     } else {
       entry.refused = true;
     }
   }
-  if (entry.graph.handle() != nullptr) {
-    TRY(stream_.launch(entry.graph));
+  if (!entry.graphs.empty()) {
+    for (const gpu::Graph& graph : entry.graphs) TRY(stream_.launch(graph));
   } else {
-    TRY(put_on_stream(stages, runner()));
+    const Runner now = runner();
+    TRY(take_batch());
+    for (const auto steps : stages) TRY(now.run(steps));
+    TRY(now.finish());
     entry.was_run = true;
   }
   return placement_.mark_read(stream_);
 }
 
-// A pass with the batch that is offered.
-Result<void> GpuBackend::put_on_stream(std::span<const std::span<const Step>> stages, const Runner& runner) {
+// The one that is offered.
+Result<void> GpuBackend::take_batch() {
   const gpu::TakeBatchArgs args = batch_.take_args();
-  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::take_batch)), gpu::take_batch_grid(args.max_words),
-                     gpu::kTakeBatchThreads, args));
-  for (const auto steps : stages) TRY(runner.run(steps));
-  return runner.finish();
+  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::take_batch)), gpu::take_batch_grid(args.max_words),
+                        gpu::kTakeBatchThreads, args);
 }
 
-Result<gpu::Graph> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner) {
+// A driver prepares the launch of a graph for as long as it is, and the device idles: a short one goes first.
+Result<std::vector<gpu::Graph>> GpuBackend::record(std::span<const std::span<const Step>> stages,
+                                                   const Runner& runner) {
+  constexpr size_t kStagesOfTheFirst = 3;
+  const size_t n_first = std::min(kStagesOfTheFirst, stages.size() - 1);
+  std::vector<gpu::Graph> graphs;
+  graphs.push_back(TRY(capture([&]() -> Result<void> {
+    TRY(take_batch());
+    for (const auto steps : stages.first(n_first)) TRY(runner.run(steps));
+    return {};
+  })));
+  graphs.push_back(TRY(capture([&]() -> Result<void> {
+    for (const auto steps : stages.subspan(n_first)) TRY(runner.run(steps));
+    return runner.finish();
+  })));
+  return graphs;
+}
+
+Result<gpu::Graph> GpuBackend::capture(const std::function<Result<void>()>& put_on_stream) {
   TRY(stream_.begin_capture());
-  const auto done = put_on_stream(stages, runner);
+  const auto done = put_on_stream();
   auto graph = stream_.end_capture();  // in any case: a stream that goes on capturing runs nothing
   if (!done.ok()) return done.error();
   return graph;

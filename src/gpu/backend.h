@@ -71,8 +71,9 @@ class GpuBackend final : public Backend {
   Result<void> find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits);
   Result<void> begin_pass(const Batch& batch);
   Result<void> finish();  // waits for everything
-  Result<void> put_on_stream(std::span<const std::span<const Step>> stages, const Runner& runner);
-  Result<gpu::Graph> record(std::span<const std::span<const Step>> stages, const Runner& runner);
+  Result<void> take_batch();
+  Result<std::vector<gpu::Graph>> record(std::span<const std::span<const Step>> stages, const Runner& runner);
+  Result<gpu::Graph> capture(const std::function<Result<void>()>& put_on_stream);
 
   std::unique_ptr<gpu::Device> device_;
   std::string name_;

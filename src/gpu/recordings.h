@@ -31,9 +31,9 @@ class Recordings {
   };
   struct Entry {
     Key key;
-    bool was_run = false;  // launch by launch: every kernel is loaded, every table is made
-    bool refused = false;  // the device could not record it
-    Graph graph;
+    bool was_run = false;       // launch by launch: every kernel is loaded, every table is made
+    bool refused = false;       // the device could not record it
+    std::vector<Graph> graphs;  // one after the other; none: not recorded
   };
 
   // The entry of a key, new when there is none. The least recently used makes room: `stream` is waited for, since it

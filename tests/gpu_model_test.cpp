@@ -143,24 +143,38 @@ TEST_F(GpuModel, CandidatesAreThoseOfTheRows) {
   constexpr uint32_t kRows = 130;  // more than one launch takes
   const auto model = open({.open_gpu = open_emulated});
   const ExecutionPlan& plan = model->plan();
+  const uint32_t n_vocab = plan.spec().n_vocab;
+  ASSERT_TRUE(plan.weights().preload_all().ok());
   ASSERT_TRUE(model->backend().reserve(plan.pass_memory(kRows, kRows, 3, KvType::f16)).ok());
   PagePool pool(3);
   BlockTable pages(pool);
   ASSERT_TRUE(pages.grow_to(kRows).ok());
-  const auto tokens = some_tokens(kRows, plan.spec().n_vocab);
-  Batch batch;
-  batch.add(tokens, 0, pages.pages(), false);
-  ASSERT_TRUE(forward(plan, batch).ok());
-  std::vector<float> logits(tokens.size() * plan.spec().n_vocab);
-  ASSERT_TRUE(model->backend().read(logits, plan.logits()).ok());
-  for (const uint32_t n_rows : {1, 2, 5, 128, 130}) {
-    const auto got = model->backend().read_candidates(n_rows, plan.logits()).value();
-    ASSERT_EQ(got.size(), n_rows);
-    for (size_t row = 0; row < n_rows; row++) {
+  const auto tokens = some_tokens(kRows + 4, n_vocab);
+  const auto run = [&](size_t first, size_t n) {
+    Batch batch;
+    batch.add(std::span(tokens).subspan(first, n), 0, pages.pages(), false);
+    ASSERT_TRUE(forward(plan, batch).ok());
+  };
+  const auto check = [&](uint32_t n_rows, uint32_t n_read) {
+    const auto got = model->backend().read_candidates(n_read, plan.logits()).value();
+    std::vector<float> logits(n_rows * n_vocab);
+    ASSERT_TRUE(model->backend().read(logits, plan.logits()).ok());
+    ASSERT_EQ(got.size(), n_read);
+    for (size_t row = 0; row < n_read; row++) {
       RowCandidates expected;
-      select_candidates(expected, std::span(logits).subspan(row * plan.spec().n_vocab, plan.spec().n_vocab));
+      select_candidates(expected, std::span(logits).subspan(row * n_vocab, n_vocab));
       EXPECT_NEAR(got[row].log_sum_exp, expected.log_sum_exp, 1e-4);
       for (uint32_t i = 0; i < kCandidates; i++) ASSERT_EQ(got[row].top[i].id, expected.top[i].id) << row << " " << i;
+    }
+  };
+  run(0, kRows);
+  for (const uint32_t n_read : {1, 2, 5, 128, 130}) check(kRows, n_read);
+  // The same form again is recorded, with the candidates of whoever has read all of them.
+  for (const uint32_t n_rows : {3u, 4u}) {
+    for (size_t first = 0; first < 4; first++) {
+      run(first, n_rows);
+      if (n_rows == 4) check(n_rows, n_rows);
+      check(n_rows, 2);
     }
   }
 }

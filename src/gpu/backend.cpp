@@ -132,6 +132,8 @@ Result<void> GpuBackend::begin_pass(const Batch& batch) {
   CHECK(memory_.data() != nullptr && batch.n_outputs() <= max_outputs_);
   n_rows_ = batch.n_rows();
   n_outputs_ = batch.n_outputs();
+  is_recordable_ = false;
+  found_candidates_.reset();
   return placement_.make_visible(stream_);
 }
 
@@ -159,19 +161,21 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
   if (entry.was_run && !entry.refused && entry.graphs.empty()) {
-    auto graphs = record(stages, runner());
+    auto graphs = record(stages, runner(), entry.candidates_of);
     if (graphs.ok()) {
       entry.graphs = std::move(*graphs);
     } else {
       entry.refused = true;
     }
   }
+  is_recordable_ = true;
   if (!entry.graphs.empty()) {
     for (const gpu::Graph& graph : entry.graphs) TRY(stream_.launch(graph));
+    found_candidates_ = entry.candidates_of;
   } else {
     const Runner now = runner();
     TRY(take_batch());
-    for (const auto steps : stages) TRY(now.run(steps));
+    TRY(now.run(stages, 0, stages.size()));
     TRY(now.finish());
     entry.was_run = true;
   }
@@ -186,19 +190,19 @@ Result<void> GpuBackend::take_batch() {
 }
 
 // A driver prepares the launch of a graph for as long as it is, and the device idles: a short one goes first.
-Result<std::vector<gpu::Graph>> GpuBackend::record(std::span<const std::span<const Step>> stages,
-                                                   const Runner& runner) {
+Result<std::vector<gpu::Graph>> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner,
+                                                   std::optional<SlotId> candidates_of) {
   constexpr size_t kStagesOfTheFirst = 3;
   const size_t n_first = std::min(kStagesOfTheFirst, stages.size() - 1);
   std::vector<gpu::Graph> graphs;
   graphs.push_back(TRY(capture([&]() -> Result<void> {
     TRY(take_batch());
-    for (const auto steps : stages.first(n_first)) TRY(runner.run(steps));
-    return {};
+    return runner.run(stages, 0, n_first);
   })));
   graphs.push_back(TRY(capture([&]() -> Result<void> {
-    for (const auto steps : stages.subspan(n_first)) TRY(runner.run(steps));
-    return runner.finish();
+    TRY(runner.run(stages, n_first, stages.size() - n_first));
+    TRY(runner.finish());
+    return candidates_of ? find_candidates(n_outputs_, *candidates_of) : Result<void>();
   })));
   return graphs;
 }
@@ -231,30 +235,37 @@ Result<void> GpuBackend::read(std::span<float> out, SlotId slot) {
 }
 
 Result<std::span<const RowCandidates>> GpuBackend::read_candidates(uint32_t n, SlotId logits) {
-  const SlotMemory& from = slots_[logits.value];
-  CHECK(from.rows == SlotRows::outputs && n <= n_outputs_);
+  CHECK(slots_[logits.value].rows == SlotRows::outputs && n <= n_outputs_);
   if (n == 0) return std::span<const RowCandidates>();
-  const uint32_t together = rows_together(max_outputs_);
-  for (uint32_t first = 0; first < n; first += together) {
-    TRY(find_candidates(first, std::min(n - first, together), from));
+  if (found_candidates_ != logits) {
+    TRY(find_candidates(n, logits));
+    if (is_recordable_ && n == n_outputs_ && recordings_.last_found().graphs.empty()) {
+      recordings_.last_found().candidates_of = logits;
+    }
   }
   TRY(finish());
   return std::span(reinterpret_cast<const RowCandidates*>(candidates_.data()), n);
 }
 
 // The device writes them to the host's memory itself: they are small, and a copy takes longer to begin than to run.
-Result<void> GpuBackend::find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits) {
-  const gpu::CandidatesArgs args{.out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
-                                 .logits = logits.data + size_t{first} * logits.width,
-                                 .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
-                                 .chunks = reinterpret_cast<gpu::ChunkSum*>(
-                                     group_keys_.data() + group_keys_bytes(rows_together(max_outputs_), logits.width)),
-                                 .width = logits.width,
-                                 .n_chunks = gpu::n_candidate_chunks(logits.width)};
-  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n, args),
-                     gpu::kCandidateGroupsThreads, args));
-  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)), gpu::candidates_grid(n),
-                        gpu::kCandidatesThreads, args);
+Result<void> GpuBackend::find_candidates(uint32_t n, SlotId logits) {
+  const SlotMemory& from = slots_[logits.value];
+  const uint32_t together = rows_together(max_outputs_);
+  for (uint32_t first = 0; first < n; first += together) {
+    const gpu::CandidatesArgs args{
+        .out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
+        .logits = from.data + size_t{first} * from.width,
+        .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
+        .chunks = reinterpret_cast<gpu::ChunkSum*>(group_keys_.data() + group_keys_bytes(together, from.width)),
+        .width = from.width,
+        .n_chunks = gpu::n_candidate_chunks(from.width)};
+    const uint32_t n_rows = std::min(n - first, together);
+    TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n_rows, args),
+                       gpu::kCandidateGroupsThreads, args));
+    TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidates)), gpu::candidates_grid(n_rows),
+                       gpu::kCandidatesThreads, args));
+  }
+  return {};
 }
 
 }  // namespace rocmforge

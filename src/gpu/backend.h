@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,11 +69,12 @@ class GpuBackend final : public Backend {
   Result<void> allocate(const PassMemory& memory);
   Result<void> copy_to_host(std::span<std::byte> out, const void* from);
   Result<const double*> rope_table(const RopeSpec& rope);
-  Result<void> find_candidates(uint32_t first, uint32_t n, const SlotMemory& logits);
+  Result<void> find_candidates(uint32_t n, SlotId logits);
   Result<void> begin_pass(const Batch& batch);
   Result<void> finish();  // waits for everything
   Result<void> take_batch();
-  Result<std::vector<gpu::Graph>> record(std::span<const std::span<const Step>> stages, const Runner& runner);
+  Result<std::vector<gpu::Graph>> record(std::span<const std::span<const Step>> stages, const Runner& runner,
+                                         std::optional<SlotId> candidates_of);
   Result<gpu::Graph> capture(const std::function<Result<void>()>& put_on_stream);
 
   std::unique_ptr<gpu::Device> device_;
@@ -97,6 +99,9 @@ class GpuBackend final : public Backend {
   gpu::ExpertTables expert_tables_;
   gpu::PanelMemory panels_;  // where the device has Hopper's instructions
   gpu::Recordings recordings_;
+  // Of the last pass: whether it was one that recordings_ has, and whose candidates it finds itself.
+  bool is_recordable_ = false;
+  std::optional<SlotId> found_candidates_;
   gpu::Stream stream_;
 };
 

@@ -6,6 +6,7 @@
 // Threads: one at a time.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gpu/device.h"
@@ -34,11 +35,14 @@ class Recordings {
     bool was_run = false;       // launch by launch: every kernel is loaded, every table is made
     bool refused = false;       // the device could not record it
     std::vector<Graph> graphs;  // one after the other; none: not recorded
+    // Whose candidates were read after the run: they are recorded, too, of all output rows.
+    std::optional<SlotId> candidates_of = {};
   };
 
   // The entry of a key, new when there is none. The least recently used makes room: `stream` is waited for, since it
   // may still be running it.
   Result<Entry*> find(const Key& key, const Stream& stream);
+  Entry& last_found() { return entries_.back(); }  // REQUIRES: one was found since clear()
   void clear() { entries_.clear(); }
 
  private:

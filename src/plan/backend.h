@@ -70,9 +70,9 @@ class Backend {
   // The rows of a slot as f32, row after row; waits for the steps before it. REQUIRES: out.size() = rows x width
   virtual Result<void> read(std::span<float> out, SlotId slot) = 0;
 
-  // For each of the first n rows of a slot of logits, what a sampler needs of it; valid until the next call, reserve()
-  // or release(). A device that is about to fail may have written anything: ids are checked by whoever uses them.
-  // REQUIRES: n <= the output rows of the last batch
+  // For each of the first n rows of a slot of logits, what a sampler needs of it; valid until the next pass, call,
+  // reserve() or release(). A device that is about to fail may have written anything: ids are checked by whoever uses
+  // them. REQUIRES: n <= the output rows of the last batch
   virtual Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) = 0;
 };
 

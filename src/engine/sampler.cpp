@@ -205,6 +205,7 @@ Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const
   CHECK(n_vocab > 0);
   if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
   const LogitAdjustments adjustments(options, history, n_vocab);
+  if (adjustments.empty() && options.temperature == 0) return token_of(row.top[0]);
   std::span<const Candidate> sorted(row.top, std::min(n_vocab, kCandidates));
   const UnseenTokens unseen(row, adjustments, n_vocab);
   std::vector<Candidate> adjusted;

@@ -208,11 +208,13 @@ void Scheduler::begin(Sequence& sequence, std::span<const PageId> shared) {
 void Scheduler::commit(std::span<const RunResult> results) {
   CHECK(is_open_ && results.size() == plan_.runs.size());
   is_open_ = false;
+  auto next = running_.begin();  // runs come in their order, but for those that were let in last
   for (size_t i = 0; i < results.size(); i++) {
     const SequenceRun& run = plan_.runs[i];
     const RunResult& result = results[i];
-    const auto at = find(running_, run.id);
+    const auto at = next != running_.end() && (*next)->id == run.id ? next : find(running_, run.id);
     CHECK(at != running_.end());
+    next = at + 1;
     Sequence& sequence = **at;
     const bool is_good = result.kind != RunResult::Kind::failed;
     if (is_good) {
@@ -227,7 +229,7 @@ void Scheduler::commit(std::span<const RunResult> results) {
       continue;
     }
     give_up_pages(sequence, is_good);
-    running_.erase(at);
+    next = running_.erase(at);
   }
 }
 

@@ -27,7 +27,13 @@ void StepOutputs::begin(uint32_t n_outputs, uint32_t n_sampled) {
 
 Result<void> StepOutputs::wait() {
   CHECK(n_sampled_ > 0);
-  if (candidates_.empty()) candidates_ = TRY(plan_->backend().read_candidates(n_sampled_, plan_->logits()));
+  if (!candidates_.empty()) return {};
+  candidates_ = TRY(plan_->backend().read_candidates(n_sampled_, plan_->logits()));
+  // A device has written them past the caches: what every choice looks at is fetched for all rows at once.
+  for (const RowCandidates& row : candidates_) {
+    __builtin_prefetch(&row.top[0]);
+    __builtin_prefetch(&row.log_sum_exp);
+  }
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 
 #include "base/check.h"
 
@@ -50,6 +51,7 @@ void BatchUpload::write(std::span<uint32_t> words, const Batch& batch) {
   uint32_t* n_together = first_row + n;
   uint32_t* output_rows = n_together + n;
   uint32_t* pages = output_rows + n_outputs;
+  static_assert(sizeof(PageId) == sizeof(uint32_t) && std::is_trivially_copyable_v<PageId>);
   longest_ = most_rows_ = 0;
   fewest_rows_ = n;
   uint32_t listed = 0;
@@ -61,7 +63,8 @@ void BatchUpload::write(std::span<uint32_t> words, const Batch& batch) {
       first_row[s.first_row + i] = s.first_row;
       n_together[s.first_row + i] = s.n_rows;
     }
-    for (const PageId page : s.pages) pages[listed++] = page.value;
+    std::memcpy(pages + listed, s.pages.data(), s.pages.size_bytes());
+    listed += static_cast<uint32_t>(s.pages.size());
     longest_ = std::max(longest_, s.first_position + s.n_rows);
     fewest_rows_ = std::min(fewest_rows_, s.n_rows);
     most_rows_ = std::max(most_rows_, s.n_rows);

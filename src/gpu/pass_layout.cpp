@@ -48,6 +48,8 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.rope_tables = take(uint64_t{kMaxRopeTables} * kMaxRopePairs * sizeof(double));
   out.row_turns = take(kMaxRopeTables * kRowTurnsBytes);
   out.cache_rows = take(kMaxTurnedRows * sizeof(uint32_t));
+  out.row_lifts = take(2 * kMaxNormedRows * sizeof(float));
+  out.row_squares = take(uint64_t{kMaxNormedRows} * kMaxNormedPieces * sizeof(float));
   out.max_pages = std::min(memory.max_rows, kMaxPageLists) * memory.n_pages;
   out.batch = take(BatchUpload::n_bytes(memory.max_rows, out.max_pages));
   out.total_bytes = end;

@@ -16,6 +16,8 @@ inline constexpr uint32_t kMaxRopeTables = 8;
 inline constexpr uint32_t kMaxRopePairs = 512;
 // What rows turn by, for so many of them.
 inline constexpr uint32_t kMaxTurnedRows = 128, kMaxTurnedPairs = 128;
+// Of rows whose norm is left to the product that takes them (kernels/stream_rows_hopper.h).
+inline constexpr uint32_t kMaxNormedRows = 128, kMaxNormedPieces = 128;
 inline constexpr uint64_t kRowTurnsBytes = uint64_t{kMaxTurnedRows} * kMaxTurnedPairs * 2 * sizeof(float);
 
 // Sequences that share pages may list more of them together than there are.
@@ -37,6 +39,8 @@ struct PassLayout {
   uint64_t rope_tables = 0;
   uint64_t row_turns = 0;   // kMaxRopeTables of kRowTurnsBytes (kernels/rope.h)
   uint64_t cache_rows = 0;  // beside them
+  uint64_t row_lifts = 0;   // two of kMaxNormedRows
+  uint64_t row_squares = 0;
   uint64_t batch = 0;
   uint32_t max_pages = 0;  // in the batch's lists together
   uint64_t total_bytes = 0;

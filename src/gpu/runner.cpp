@@ -22,7 +22,15 @@ using gpu::FormatKernel;
 using gpu::product_kind;
 using gpu::ProductKind;
 
-Result<void> GpuBackend::Runner::run(std::span<const Step> steps) const {
+Result<void> GpuBackend::Runner::run(std::span<const std::span<const Step>> stages, size_t first, size_t n) const {
+  for (size_t i = first; i < first + n; i++) {
+    TRY(run(stages[i], i + 1 < stages.size() ? stages[i + 1] : std::span<const Step>()));
+  }
+  return {};
+}
+
+Result<void> GpuBackend::Runner::run(std::span<const Step> steps, std::span<const Step> following) const {
+  following_ = following;
   for (size_t i = 0; i < steps.size(); i++) {
     const Step& step = steps[i];
     TRY(gpu::check_supported(step, weights_));

@@ -22,8 +22,10 @@ class GpuBackend::Runner {
   Runner(GpuBackend& backend, const gpu::BatchView& batch, const Extent& extent, const WeightStore& weights)
       : self_(backend), batch_(batch), extent_(extent), weights_(weights) {}
 
-  // unsupported: a step that the kernels do not compute.
-  Result<void> run(std::span<const Step> steps) const;
+  // unsupported: a step that the kernels do not compute. `following`: steps that come next for sure.
+  Result<void> run(std::span<const Step> steps, std::span<const Step> following = {}) const;
+  // Stages from `first` on, n of them.
+  Result<void> run(std::span<const std::span<const Step>> stages, size_t first, size_t n) const;
   // After the last steps: what was put off is put on the stream.
   Result<void> finish() const;
 
@@ -87,11 +89,13 @@ class GpuBackend::Runner {
   // product that takes it, and the sum or activation that takes the product. 0: none.
   Result<size_t> stream(std::span<const Step> steps) const;
   bool can_stream(const Matmul& step) const;
-  struct StreamPart {  // weights of one format
+  bool can_norm(const Norm& norm) const;  // ahead of it
+  struct StreamPart {                     // weights of one format
     DType dtype;
     uint32_t n_strips;  // or pairs of them
     gpu::StreamArgs args;
     gpu::RowsTurn turn = {};  // of more than one row
+    gpu::RowsNext next = {};
   };
   Result<StreamPart> stream_part(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
                                  const Add* sum, const Activate* activate) const;
@@ -107,8 +111,20 @@ class GpuBackend::Runner {
 
   // runner_rows.cpp: the same for still more.
   bool can_stream_rows(const Matmul& step) const;
-  Result<void> launch_rows(std::span<const StreamPart> formats) const;
+  Result<void> launch_rows(std::span<const StreamPart> formats, const Norm* norm, const Matmul& product) const;
   gpu::RowsArgs rows_args(const StreamPart& part) const;
+  // The norm and the product that take a product's sum, whose inputs it can leave for them.
+  struct Taker {
+    const Norm* norm;
+    const Matmul* product;
+  };
+  std::optional<Taker> taker_of(const Matmul& product, const Add& sum, std::span<const Step> after) const;
+  Result<gpu::RowsNext> leave_inputs(const Taker& taker) const;
+  uint64_t all_input_bytes(const Matmul& step) const;
+  gpu::ManyOrders orders_of(const Matmul& product, uint8_t* to) const;
+  uint8_t* rows_inputs(uint32_t which) const;  // 0 or 1
+  float* row_lifts(uint32_t which) const;
+  float* row_squares() const;
   uint64_t room_for_shares(uint32_t n_tiles) const;
   uint32_t shares_of(uint32_t n_tiles, uint32_t n_pieces) const;
   void divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const;
@@ -147,6 +163,17 @@ class GpuBackend::Runner {
   const WeightStore& weights_;
   // A sum that waits for the norm that usually follows: one kernel does both.
   mutable std::optional<Add> waiting_;
+  // The steps that come after those of run().
+  mutable std::span<const Step> following_;
+  // Inputs in rows_inputs(1) that the product before left for this one.
+  struct LeftInputs {
+    const Matmul* product;
+    gpu::ManyOrders at;
+  };
+  mutable std::optional<LeftInputs> left_inputs_;
+  // The slot whose rows row_lifts(lifts_at_) are of.
+  mutable std::optional<SlotId> lifted_;
+  mutable uint32_t lifts_at_ = 0;
   // What rows turn by, one after the other in row_turns.
   struct MadeTurns {
     RopeSpec rope;

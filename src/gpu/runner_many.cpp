@@ -120,13 +120,12 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
   }
   const uint32_t at_once = rows_of(kind);
 
-  gpu::ManyInputsArgs inputs = gpu::many_inputs(first, gpu::ManyLayout::fragments, at_once);
+  gpu::ManyInputsArgs inputs = gpu::many_inputs(first, {.rows_at_once = at_once});
   auto* end = reinterpret_cast<uint8_t*>(quants());
   for (const StreamPart& part : formats) {
     const gpu::ManyOrder order = gpu::many_order(part.dtype);
-    const auto known = std::span(inputs.orders).first(inputs.n_orders);
-    if (std::ranges::find(known, order) != known.end()) continue;
-    inputs.add(order, end, at_once * gpu::many_row_bytes(gpu::many_scales(order)));
+    if (inputs.to.find(order) != nullptr) continue;
+    inputs.to.add(order, end, at_once * gpu::many_row_bytes(gpu::many_scales(order)));
     end += input_bytes(first.n_rows, at_once, n_pieces, gpu::strip_shape(part.dtype).n_scales);
   }
   TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));
@@ -135,9 +134,9 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
     std::vector<StreamPart> parts;
     for (const StreamPart& part : formats) {
       parts.push_back({part.dtype, part.n_strips, from_row(part.args, row, std::min(at_once, first.n_rows - row))});
-      const auto order = std::ranges::find(inputs.orders, gpu::many_order(part.dtype)) - inputs.orders;
       const uint64_t row_bytes = gpu::many_row_bytes(gpu::strip_shape(part.dtype).n_scales);
-      parts.back().args.x = reinterpret_cast<const float*>(inputs.out[order] + row * n_pieces * row_bytes);
+      parts.back().args.x =
+          reinterpret_cast<const float*>(inputs.to.find(gpu::many_order(part.dtype)) + row * n_pieces * row_bytes);
     }
     TRY(launch_many(parts, kind));
   }

@@ -37,19 +37,76 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_on
   return std::nullopt;
 }
 
+bool reads(const Step& step, SlotId id) {
+  return std::visit(
+      [&](const auto& s) {
+        using T = std::decay_t<decltype(s)>;
+        if constexpr (std::is_same_v<T, Norm> || std::is_same_v<T, Matmul> || std::is_same_v<T, TakeRows>) {
+          return s.in == id;
+        } else if constexpr (std::is_same_v<T, Rope>) {
+          return s.q == id || s.k == id;
+        } else if constexpr (std::is_same_v<T, StoreKv>) {
+          return s.k == id || s.v == id;
+        } else if constexpr (std::is_same_v<T, Attend>) {
+          return s.q == id;
+        } else if constexpr (std::is_same_v<T, Activate>) {
+          return s.gate == id || (s.gated && s.up == id);
+        } else if constexpr (std::is_same_v<T, Add>) {
+          return s.in == id || s.out == id;
+        } else if constexpr (std::is_same_v<T, Route>) {
+          return s.logits == id;
+        } else if constexpr (std::is_same_v<T, ExpertMatmul> || std::is_same_v<T, ExpertCombine>) {
+          return s.in == id || s.routing == id;
+        } else {
+          static_assert(std::is_same_v<T, Embed>);
+          return false;
+        }
+      },
+      step);
+}
+bool writes(const Step& step, SlotId id) {
+  return std::visit(
+      [&](const auto& s) {
+        using T = std::decay_t<decltype(s)>;
+        if constexpr (std::is_same_v<T, Matmul> || std::is_same_v<T, ExpertMatmul>) {
+          return std::ranges::any_of(s.parts, [&](const auto& part) { return part.out == id; });
+        } else if constexpr (std::is_same_v<T, Rope> || std::is_same_v<T, StoreKv>) {
+          return false;  // nothing that it does not read
+        } else {
+          return s.out == id;
+        }
+      },
+      step);
+}
+// Whether one of the steps wants what a slot holds now.
+bool is_wanted(SlotId id, std::span<const Step> steps) {
+  for (const Step& step : steps) {
+    if (reads(step, id)) return true;
+    if (writes(step, id)) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
   const uint32_t n_pieces = slot(step.in).width / gpu::kStreamColumns, rows = n_rows(step.in);
   if (rows < gpu::kRowsMinRows || rows > gpu::kRowsMaxRows || n_pieces > gpu::kManyMaxPieces) return false;
-  uint64_t n_bytes = 0;
   for (const Matmul::Part& part : step.parts) {
     const WeightShape& shape = weights_.tensor(part.weight).shape;
     if (!gpu::has_rows_kernels(shape.dtype) || shape.n_rows % gpu::kStreamOutputs != 0) return false;
     if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
-    n_bytes += input_bytes(rows, n_pieces, gpu::strip_shape(shape.dtype).n_scales);
   }
-  return n_bytes <= self_.layout_.quants_bytes;
+  return all_input_bytes(step) <= self_.layout_.quants_bytes;
+}
+
+uint64_t GpuBackend::Runner::all_input_bytes(const Matmul& step) const {
+  uint64_t n_bytes = 0;
+  for (const Matmul::Part& part : step.parts) {
+    const uint32_t n_scales = gpu::strip_shape(weights_.tensor(part.weight).shape.dtype).n_scales;
+    n_bytes += input_bytes(n_rows(step.in), slot(step.in).width / gpu::kStreamColumns, n_scales);
+  }
+  return n_bytes;
 }
 
 // REQUIRES: can_stream_rows(product). Turning is done where shares are added up: there must be two of them at least.
@@ -59,7 +116,8 @@ bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) 
   uint32_t n_tiles = 0;
   for (const Matmul::Part& part : product.parts) {
     if (!gpu::can_turn_rows(turn, slot(part.out).width)) return false;
-    n_tiles += gpu::rows_tiles(slot(part.out).width / gpu::kStreamOutputs);  // one format may have fewer for all parts
+    // One format may have fewer for all parts.
+    n_tiles += gpu::rows_tiles(slot(part.out).width / gpu::kStreamOutputs, gpu::rows_at_once(n_rows(product.in)));
   }
   const bool is_made = std::ranges::find(made_turns_, MadeTurns{rope.rope, rope.factors}) != made_turns_.end();
   return turn.n_pairs <= gpu::kMaxTurnedPairs && (is_made || made_turns_.size() < gpu::kMaxRopeTables) &&
@@ -67,27 +125,90 @@ bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) 
          2 * n_tiles <= std::min<uint64_t>(gpu::kStreamBlocks, room_for_shares(n_tiles));
 }
 
-Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats) const {
+gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to) const {
+  const uint32_t rows = n_rows(product.in), n_pieces = slot(product.in).width / gpu::kStreamColumns;
+  gpu::ManyOrders orders{.layout = gpu::ManyLayout::panels, .rows_at_once = gpu::rows_at_once(rows)};
+  for (const Matmul::Part& part : product.parts) {
+    const gpu::ManyOrder order = gpu::many_order(weights_.tensor(part.weight).shape.dtype);
+    if (orders.find(order) != nullptr) continue;
+    const uint32_t n_scales = gpu::many_scales(order);
+    orders.add(order, to, gpu::rows_place_bytes(orders.rows_at_once, n_scales));
+    to += input_bytes(rows, n_pieces, n_scales);
+  }
+  return orders;
+}
+
+// Made by a launch of its own, or left by the product before: neither is where the other one may still be read.
+uint8_t* GpuBackend::Runner::rows_inputs(uint32_t which) const {
+  return reinterpret_cast<uint8_t*>(quants()) + which * (self_.layout_.quants_bytes / 2 / 1024 * 1024);
+}
+float* GpuBackend::Runner::row_lifts(uint32_t which) const {
+  return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_lifts) + which * gpu::kMaxNormedRows;
+}
+float* GpuBackend::Runner::row_squares() const {
+  return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_squares);
+}
+
+std::optional<GpuBackend::Runner::Taker> GpuBackend::Runner::taker_of(const Matmul& product, const Add& sum,
+                                                                      std::span<const Step> after) const {
+  static_assert(gpu::kRowsMaxRows <= gpu::kMaxNormedRows && gpu::kManyMaxPieces <= gpu::kMaxNormedPieces);
+  if (after.empty()) after = following_;
+  // A tile must be 256 columns of the next inputs.
+  if (gpu::rows_tile_outputs(gpu::rows_at_once(n_rows(product.in))) != gpu::kStreamColumns) return std::nullopt;
+  if (after.size() < 2 || lifted_ != sum.out) return std::nullopt;
+  const auto* norm = std::get_if<Norm>(&after[0]);
+  const auto* taker = std::get_if<Matmul>(&after[1]);
+  if (norm == nullptr || taker == nullptr || norm->in != sum.out || taker->in != norm->out || !can_norm(*norm) ||
+      slot(norm->out).rows != SlotRows::batch || !can_stream_rows(*taker)) {
+    return std::nullopt;
+  }
+  // What is not written: the product, and its sum normalised.
+  if (is_wanted(sum.in, after) || is_wanted(norm->out, after.subspan(2))) return std::nullopt;
+  const uint32_t n_out = slot(sum.out).width, n_tiles = n_out / gpu::kStreamColumns;
+  if (n_out % gpu::kStreamColumns != 0 || shares_of(n_tiles, slot(product.in).width / gpu::kStreamColumns) < 2) {
+    return std::nullopt;
+  }
+  const uint64_t room = rows_inputs(1) - rows_inputs(0);
+  return all_input_bytes(product) <= room && all_input_bytes(*taker) <= room ? std::optional(Taker{norm, taker})
+                                                                             : std::nullopt;
+}
+
+Result<gpu::RowsNext> GpuBackend::Runner::leave_inputs(const Taker& taker) const {
+  left_inputs_ = {taker.product, orders_of(*taker.product, rows_inputs(1))};
+  return gpu::RowsNext{.norm_weight = TRY(vector_of(taker.norm->weight, 0)),
+                       .lifts = row_lifts(lifts_at_),
+                       .squares = row_squares(),
+                       .to = left_inputs_->at};
+}
+
+Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats, const Norm* norm,
+                                             const Matmul& product) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = gpu::rows_at_once(first.n_rows);
-  gpu::ManyInputsArgs inputs = gpu::many_inputs(first, gpu::ManyLayout::panels, at_once);
-  auto* end = reinterpret_cast<uint8_t*>(quants());
+  const bool are_left = left_inputs_ && left_inputs_->product == &product;
+  const gpu::ManyOrders inputs = are_left ? left_inputs_->at : orders_of(product, rows_inputs(0));
+  gpu::RowsNorm left;
+  if (are_left) {
+    left = {row_squares(), row_lifts(lifts_at_), row_lifts(lifts_at_ ^ 1), norm->epsilon};
+    lifts_at_ ^= 1;
+    left_inputs_.reset();
+  } else {
+    gpu::ManyInputsArgs args = gpu::many_inputs(first, inputs);
+    if (norm != nullptr) {
+      args.lifts = row_lifts(lifts_at_);
+      lifted_ = norm->in;
+    }
+    TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(args), gpu::kManyInputsThreads, args));
+  }
   std::vector<RowsArgs> products;
   uint32_t n_tiles = 0;
   for (const StreamPart& part : formats) {
-    const gpu::ManyOrder order = gpu::many_order(part.dtype);
-    const auto known = std::span(inputs.orders).first(inputs.n_orders);
-    size_t at = std::ranges::find(known, order) - known.begin();
-    if (at == known.size()) {
-      const uint32_t n_scales = gpu::many_scales(order);
-      inputs.add(order, end, gpu::rows_place_bytes(at_once, n_scales));
-      end += input_bytes(first.n_rows, n_pieces, n_scales);
-    }
     products.push_back(rows_args(part));
-    products.back().x = inputs.out[at];
+    products.back().x = inputs.find(gpu::many_order(part.dtype));
+    products.back().norm = left;
+    left.next_lifts = nullptr;  // once is enough
     n_tiles += products.back().n_tiles;
   }
-  TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));
 
   const auto shared_bytes = [&](const StreamPart& part) {
     return gpu::rows_shared_bytes(gpu::strip_shape(part.dtype), at_once);
@@ -98,7 +219,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
     gpu::RowsPairArgs both{products[0], products[1]};
     divide(both, n_pieces);
     both.second.first_block = both.first.n_blocks;
-    both.second.partial += uint64_t{gpu::rows_passes(first.n_rows, at_once)} * both.first.n_blocks * gpu::kRowsPassSums;
+    both.second.partial += uint64_t{both.first.n_blocks} * gpu::kRowsTileSums;
     both.second.counters += 2 * both.first.n_tiles;
     return launch(TRY(self_.kernels_.get(*kernel)),
                   {{both.first.n_blocks + both.second.n_blocks},
@@ -122,10 +243,9 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
 // Tiles times shares that there is room for. Sums are left where attention leaves its own, which are not needed any
 // more or not yet.
 uint64_t GpuBackend::Runner::room_for_shares(uint32_t n_tiles) const {
-  constexpr uint32_t kMostPasses = 2;  // the same for fewer rows, so that they get the same bits
-  static_assert(gpu::rows_passes(gpu::kRowsMaxRows, 128) <= kMostPasses && gpu::rows_passes(64, 64) <= kMostPasses);
+  static_assert(gpu::rows_sets(gpu::kRowsMaxRows, 128) == 1);
   if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 0;
-  return self_.layout_.attention_parts_bytes / (gpu::kRowsPassSums * sizeof(float)) / kMostPasses;
+  return self_.layout_.attention_parts_bytes / (gpu::kRowsTileSums * sizeof(float));
 }
 
 uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
@@ -166,7 +286,8 @@ gpu::RowsArgs GpuBackend::Runner::rows_args(const StreamPart& part) const {
   args.activated = from.activated;
   std::ranges::copy(from.roles, args.roles);
   args.turn = part.turn;
-  args.n_tiles = gpu::rows_tiles(part.n_strips * (from.activated != nullptr ? 2 : 1));
+  args.next = part.next;
+  args.n_tiles = gpu::rows_tiles(part.n_strips * (from.activated != nullptr ? 2 : 1), gpu::rows_at_once(from.n_rows));
   args.partial = reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.attention_parts);
   args.counters = reinterpret_cast<uint32_t*>(self_.memory_.data() + self_.layout_.attention_arrivals);
   return args;

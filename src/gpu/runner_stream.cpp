@@ -87,15 +87,17 @@ bool GpuBackend::Runner::can_stream(const Matmul& step) const {
   });
 }
 
+bool GpuBackend::Runner::can_norm(const Norm& norm) const {
+  return norm.kind == NormKind::rms && norm.group == 0 && !norm.bias &&
+         weights_.tensor(norm.weight).shape.dtype == DType::f32;
+}
+
 Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   const auto* norm = step_at<Norm>(steps, 0);
   const size_t at = norm != nullptr ? 1 : 0;
   const auto* product = step_at<Matmul>(steps, at);
   if (product == nullptr || !can_stream(*product)) return size_t{0};
-  if (norm != nullptr && (norm->kind != NormKind::rms || norm->group != 0 || norm->bias || norm->out != product->in ||
-                          weights_.tensor(norm->weight).shape.dtype != DType::f32)) {
-    return size_t{0};
-  }
+  if (norm != nullptr && (norm->out != product->in || !can_norm(*norm))) return size_t{0};
   TRY(finish());
   as_bytes_.reset();
   const bool is_plain = product->scale == 1 && product->softcap == 0;
@@ -122,7 +124,12 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
     formats.push_back(TRY(stream_part(norm, *product, parts.subspan(first, n), sum, activate)));
     if (turns) TRY(turn(formats.back(), first, *rope, *store));
   }
-  TRY(can_stream_rows(*product)   ? launch_rows(formats)
+  if (sum != nullptr && can_stream_rows(*product)) {
+    if (const auto taker = taker_of(*product, *sum, steps.subspan(at + 2))) {
+      formats.front().next = TRY(leave_inputs(*taker));
+    }
+  }
+  TRY(can_stream_rows(*product)   ? launch_rows(formats, norm, *product)
       : can_stream_many(*product) ? launch_many(formats)
                                   : launch_streams(formats));
   if (!is_plain) TRY(scale_and_cap(*product));

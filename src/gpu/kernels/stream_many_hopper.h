@@ -47,8 +47,31 @@ constexpr uint32_t many_row_bytes(uint32_t n_scales) {
 // How a set of rows has 256 columns: as mma takes them, or as wgmma does (kernels/stream_rows_hopper.h).
 enum class ManyLayout : uint32_t { fragments, panels };
 
-// stream_many_inputs: norm (optional), halves, sums of groups. Rows in sets of rows_at_once, each set piece after
+// Where inputs go, in the order of every format that takes them. Rows in sets of rows_at_once, each set piece after
 // piece.
+struct ManyOrders {
+  ManyLayout layout = ManyLayout::fragments;
+  uint32_t rows_at_once = 0;  // 8, 16, 32, 64 or 128: the product's
+  uint32_t n = 0;
+  ManyOrder orders[kManyOrders] = {};
+  uint8_t* out[kManyOrders] = {};
+  uint32_t place_bytes[kManyOrders] = {};  // from one piece of a set to the next
+
+  void add(ManyOrder order, uint8_t* to, uint32_t n_bytes) {
+    orders[n] = order;
+    out[n] = to;
+    place_bytes[n++] = n_bytes;
+  }
+  // Null: not in that order.
+  const uint8_t* find(ManyOrder order) const {
+    for (uint32_t i = 0; i < n; i++) {
+      if (orders[i] == order) return out[i];
+    }
+    return nullptr;
+  }
+};
+
+// stream_many_inputs: norm (optional), halves, sums of groups.
 struct ManyInputsArgs {
   const float* x;  // n_rows x width
   // Not null: x is normalised first (root mean square), into `normed`, too, unless that is null. A weight: no kernel
@@ -56,31 +79,20 @@ struct ManyInputsArgs {
   const float* norm_weight = nullptr;
   float* normed = nullptr;
   float epsilon = 0;
+  float* lifts = nullptr;  // not null, and there is a norm: row_lift() of each row
   uint32_t n_rows = 0;
   uint32_t width = 0;  // a multiple of 256
-  ManyLayout layout = ManyLayout::fragments;
-  uint32_t rows_at_once = 0;  // 8, 16, 32 or 64: the product's
-  uint32_t n_orders = 0;
-  ManyOrder orders[kManyOrders] = {};
-  uint8_t* out[kManyOrders] = {};
-  uint32_t place_bytes[kManyOrders] = {};  // from one piece of a set to the next
-
-  void add(ManyOrder order, uint8_t* to, uint32_t n_bytes) {
-    orders[n_orders] = order;
-    out[n_orders] = to;
-    place_bytes[n_orders++] = n_bytes;
-  }
+  ManyOrders to = {};
 };
 // For the product of these, which still has x as it was.
-inline ManyInputsArgs many_inputs(const StreamArgs& product, ManyLayout layout, uint32_t rows_at_once) {
+inline ManyInputsArgs many_inputs(const StreamArgs& product, const ManyOrders& to) {
   return {.x = product.x,
           .norm_weight = product.norm_weight,
           .normed = product.normed,
           .epsilon = product.epsilon,
           .n_rows = product.n_rows,
           .width = product.width,
-          .layout = layout,
-          .rows_at_once = rows_at_once};
+          .to = to};
 }
 inline constexpr uint32_t kManyInputsThreads = 512;
 inline Grid many_inputs_grid(const ManyInputsArgs& args) {

@@ -36,8 +36,8 @@ class StreamedMany : public Products {
                           .epsilon = args.epsilon,
                           .n_rows = args.n_rows,
                           .width = args.width,
-                          .rows_at_once = shape.rows()};
-    inputs.add(many_order(dtype), made.data(), shape.rows() * many_row_bytes(strip.n_scales));
+                          .to = {.rows_at_once = shape.rows()}};
+    inputs.to.add(many_order(dtype), made.data(), shape.rows() * many_row_bytes(strip.n_scales));
     run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
     args.x = reinterpret_cast<const float*>(made.data());
     args.n_blocks = args.parts[0].n_out > 1000 ? 1 : many_clusters(shape);  // so that warps have several strips
@@ -126,9 +126,9 @@ TEST_P(StreamedMany, OfTwoFormats) {
   const auto on_x = put(x), out_a = space(n * 80), out_b = space(n * 48);
   const OnDevice<uint8_t> in_a(*device_, size_t{16} * 2 * many_row_bytes(1)),
       in_b(*device_, size_t{16} * 2 * many_row_bytes(2));
-  ManyInputsArgs inputs{.x = on_x.data(), .n_rows = n, .width = width, .rows_at_once = 16};
-  inputs.add(many_order(DType::q4_k), in_a.data(), 16 * many_row_bytes(1));
-  inputs.add(many_order(DType::q6_k), in_b.data(), 16 * many_row_bytes(2));
+  ManyInputsArgs inputs{.x = on_x.data(), .n_rows = n, .width = width, .to = {.rows_at_once = 16}};
+  inputs.to.add(many_order(DType::q4_k), in_a.data(), 16 * many_row_bytes(1));
+  inputs.to.add(many_order(DType::q6_k), in_b.data(), 16 * many_row_bytes(2));
   run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
   StreamPairArgs args{};
   args.first = {.x = nullptr, .n_rows = n, .width = width, .n_parts = 1, .n_blocks = 2};

@@ -35,24 +35,27 @@ class StreamedRows : public Products {
                           .epsilon = 1e-5f,
                           .n_rows = n_rows,
                           .width = width,
-                          .layout = ManyLayout::panels,
-                          .rows_at_once = given.at_once};
-    inputs.add(many_order(dtype), made.data(), place);
+                          .to = {.layout = ManyLayout::panels, .rows_at_once = given.at_once}};
+    inputs.to.add(many_order(dtype), made.data(), place);
     run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
     return made;
   }
   void stream(const Given& given, RowsArgs args, DType dtype) {
     const auto made = inputs_of(given, dtype, args.n_rows, args.width);
+    args.x = made.data();
+    multiply(given, args, dtype);
+  }
+  // Of inputs that are there.
+  void multiply(const Given& given, RowsArgs args, DType dtype) {
     uint32_t n_strips = 0;
     for (uint32_t p = 0; p < args.n_parts; p++) n_strips += args.parts[p].n_out / kStreamOutputs;
-    args.x = made.data();
-    args.n_tiles = rows_tiles(n_strips);
+    args.n_tiles = rows_tiles(n_strips, given.at_once);
     const uint32_t most = rows_shares(args.n_tiles, args.width / kStreamColumns);
     args.n_shares = given.n_shares == 0 ? most : std::min(most, given.n_shares);
     // Fewer blocks than tiles where a width is not shared, so that a block has several of them.
     args.n_blocks = args.n_shares > 1 ? args.n_tiles * args.n_shares : (args.n_tiles + 1) / 2;
     const auto partial =
-        space(size_t{rows_passes(args.n_rows, given.at_once)} * args.n_tiles * args.n_shares * kRowsPassSums);
+        space(size_t{rows_sets(args.n_rows, given.at_once)} * args.n_tiles * args.n_shares * kRowsTileSums);
     const std::vector<uint32_t> zeros(size_t{2} * args.n_tiles);
     const auto counters = put(zeros);
     args.partial = partial.data();
@@ -215,6 +218,84 @@ TEST_P(StreamedRows, NormaliseSumAndActivate) {
   }
 }
 
+// A product leaves its sum as inputs of the one behind the norm, which scales its outputs: as if both had been there.
+TEST_P(StreamedRows, LeaveInputsForTheNextNorm) {
+  constexpr uint32_t kMost = 61, kWidth = 1024, kSums = 512, kOut = 272;
+  constexpr double kEpsilon = 1e-5;
+  for (const auto& [dtype, next_dtype] : {std::pair{DType::q4_k, DType::q6_k}, {DType::q6_k, DType::q4_k}}) {
+    const TestWeight w = weight(dtype, kSums, kWidth), gate = weight(next_dtype, kOut, kSums),
+                     up = weight(next_dtype, kOut, kSums);
+    const auto x = noise(kMost * kWidth), bias = noise(kSums), norm = noise(kSums), next_bias = noise(kOut);
+    auto before = noise(kMost * kSums);
+    std::vector<float> lifts;  // as if rows had been of that size, some of them larger or smaller by far
+    for (uint32_t r = 0; r < kMost; r++) {
+      const int size = static_cast<int>(r % 25) - 12, off = r % 3 == 0 ? static_cast<int>(r % 13) - 6 : 0;
+      for (uint32_t i = 0; i < kSums; i++) before[r * kSums + i] = std::ldexp(before[r * kSums + i], size);
+      lifts.push_back(std::ldexp(1.0f, off - std::max(size, 4)));
+    }
+    before[3 * kSums + 7] = 3e6f;  // after its lift more than a half holds
+    const auto plain = product(w, x, bias);
+    std::vector<float> sums(before);
+    for (uint32_t i = 0; i < kMost * kSums; i++) sums[i] += 0.5f * plain[i];
+    const auto normed = normalised(sums, norm, kEpsilon);
+    const auto gates = product(gate, normed, next_bias), ups = product(up, normed, {});
+    const auto on_x = put(x), on_bias = put(bias), on_norm = put(norm), on_lifts = put(lifts),
+               on_next_bias = put(next_bias);
+    std::vector<float> bits;  // of gates, however many rows there are
+    for (const auto& [n, at_once] : {std::pair{61u, 64u}, {29u, 32u}}) {
+      SCOPED_TRACE(std::string(dtype_info(dtype).name) + ", " + std::to_string(n) + " rows");
+      const auto on_sums = put(before), squares = space(kMost * kSums / kStreamColumns), next_lifts = space(kMost);
+      const uint32_t place = rows_place_bytes(at_once, strip_shape(next_dtype).n_scales);
+      OnDevice<uint8_t> left(*device_, size_t{kSums / kStreamColumns} * place);
+      RowsArgs args{.x = nullptr, .n_rows = n, .width = kWidth, .n_parts = 1};
+      args.parts[0] = {w.planes, nullptr, on_bias.data(), kSums};
+      args.sum = on_sums.data();
+      args.sum_scale = 0.5f;
+      args.next = {on_norm.data(), on_lifts.data(), squares.data(), {ManyLayout::panels, at_once}};
+      args.next.to.add(many_order(next_dtype), left.data(), place);
+      stream({.x = on_x.data(), .at_once = at_once}, args, dtype);
+      const auto first = [&](const std::vector<float>& of, uint32_t width) {
+        return std::vector<float>(of.begin(), of.begin() + size_t{n} * width);
+      };
+      EXPECT_LE(nmse(first(on_sums.values(), kSums), first(sums, kSums)), 1e-9);
+
+      const auto out = space(kMost * kOut), out2 = space(kMost * kOut), activated = space(kMost * kOut);
+      RowsArgs next{.x = left.data(), .n_rows = n, .width = kSums, .n_parts = 2};
+      next.parts[0] = {gate.planes, out.data(), on_next_bias.data(), kOut};
+      next.parts[1] = {up.planes, out2.data(), nullptr, kOut};
+      next.norm = {squares.data(), on_lifts.data(), next_lifts.data(), static_cast<float>(kEpsilon)};
+      for (const bool activates : {false, true}) {
+        if (activates) next.after = StreamAfter::silu, next.activated = activated.data();
+        for (const uint32_t n_shares : {1u, 0u}) {
+          multiply({.x = nullptr, .at_once = at_once, .n_shares = n_shares}, next, next_dtype);
+          // Row by row: they are as different as can be.
+          for (uint32_t r = 0; r < n; r++) {
+            const auto row = [&](const std::vector<float>& of) {
+              return std::vector<float>(of.begin() + r * kOut, of.begin() + (r + 1) * kOut);
+            };
+            EXPECT_LE(nmse(row(out.values()), row(gates)), 1e-6) << "row " << r;
+            EXPECT_LE(nmse(row(out2.values()), row(ups)), 1e-6) << "row " << r;
+          }
+        }
+      }
+      if (bits.empty()) bits = out.values();
+      EXPECT_EQ(first(out.values(), kOut), first(bits, kOut));
+      const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+      std::vector<float> expected;
+      for (uint32_t i = 0; i < n * kOut; i++) expected.push_back(static_cast<float>(silu(gates[i]) * ups[i]));
+      EXPECT_LE(nmse(first(activated.values(), kOut), expected), 1e-5);
+      const auto found = next_lifts.values();
+      for (uint32_t r = 0; r < n; r++) {
+        double squared = 0;
+        for (uint32_t i = 0; i < kSums; i++) squared += double{sums[r * kSums + i]} * sums[r * kSums + i];
+        const double scale = 1 / std::sqrt(squared / kSums + kEpsilon);
+        EXPECT_TRUE(found[r] <= scale * 1.001 && found[r] > scale / 2.001) << "row " << r;
+        EXPECT_EQ(std::ldexp(1.0f, std::ilogb(found[r])), found[r]);
+      }
+    }
+  }
+}
+
 TEST_P(StreamedRows, OfTwoFormats) {
   const uint32_t n = 45, width = 512, n_shares = 2;
   for (const auto& [dtype, at_once] :
@@ -224,23 +305,23 @@ TEST_P(StreamedRows, OfTwoFormats) {
     const auto on_x = put(x), out_a = space(n * 272), out_b = space(n * 48);
     const auto in_a = inputs_of({.x = on_x.data(), .at_once = at_once}, dtype, n, width);
     const auto in_b = inputs_of({.x = on_x.data(), .at_once = at_once}, DType::q6_k, n, width);
-    const uint32_t n_passes = rows_passes(n, at_once);
-    const auto partial = space(size_t{3} * n_shares * n_passes * kRowsPassSums);
-    const auto counters = put(std::vector<uint32_t>(6));
+    const uint32_t n_tiles = rows_tiles(272 / 16, at_once), n_first = n_tiles * n_shares;
+    const auto partial = space(size_t{n_first + n_shares} * kRowsTileSums);
+    const auto counters = put(std::vector<uint32_t>(2 * (n_tiles + 1)));
     RowsPairArgs args{};
     args.first = {.x = in_a.data(), .n_rows = n, .width = width, .n_parts = 1};
     args.first.parts[0] = {a.planes, out_a.data(), nullptr, 272};
-    args.first.n_tiles = 2, args.first.n_shares = n_shares, args.first.n_blocks = 4;
+    args.first.n_tiles = n_tiles, args.first.n_shares = n_shares, args.first.n_blocks = n_first;
     args.first.partial = partial.data(), args.first.counters = counters.data();
     args.second = args.first;
     args.second.x = in_b.data();
     args.second.parts[0] = {b.planes, out_b.data(), nullptr, 48};
-    args.second.first_block = 4, args.second.n_tiles = 1, args.second.n_blocks = 2;
-    args.second.partial += size_t{4} * n_passes * kRowsPassSums, args.second.counters += 4;
+    args.second.first_block = n_first, args.second.n_tiles = 1, args.second.n_blocks = n_shares;
+    args.second.partial += size_t{n_first} * kRowsTileSums, args.second.counters += 2 * n_tiles;
     const uint32_t bytes =
         std::max(rows_shared_bytes(strip_shape(dtype), at_once), rows_shared_bytes(strip_shape(DType::q6_k), at_once));
     run("stream_rows_hopper", "stream_rows_" + suffix(dtype) + "_q6_k_" + std::to_string(at_once),
-        {{6}, rows_threads(at_once), bytes}, args);
+        {{n_first + n_shares}, rows_threads(at_once), bytes}, args);
     EXPECT_LE(nmse(out_a.values(), product(a, x, {})), 3e-7);
     EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
   }

@@ -40,8 +40,9 @@ class Streamed : public Products {
     const ManyKind kind = n_pieces <= 16 ? ManyKind::rows_8 : ManyKind::wide_8;
     const ManyShape shape = many_shape(kind, strip.stage_bytes);
     const OnDevice<uint8_t> made(*device_, size_t{shape.rows()} * n_pieces * many_row_bytes(strip.n_scales));
-    ManyInputsArgs inputs{.x = args.x, .n_rows = args.n_rows, .width = args.width, .rows_at_once = shape.rows()};
-    inputs.add(many_order(dtype), made.data(), shape.rows() * many_row_bytes(strip.n_scales));
+    ManyInputsArgs inputs{
+        .x = args.x, .n_rows = args.n_rows, .width = args.width, .to = {.rows_at_once = shape.rows()}};
+    inputs.to.add(many_order(dtype), made.data(), shape.rows() * many_row_bytes(strip.n_scales));
     run("stream_many_inputs", "stream_many_inputs", many_inputs_grid(inputs), kManyInputsThreads, inputs);
     args.x = reinterpret_cast<const float*>(made.data());
     args.n_blocks = many_clusters(shape);

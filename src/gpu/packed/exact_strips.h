@@ -2,6 +2,8 @@
 // Formats whose levels times their scales, both being small integers, are halves without rounding: then whole pieces
 // (packed/strips.h) go through the matrix instruction, and only common() and lift() are left for their sums.
 //
+// kBottomsAreAlike: what levels lack (their minimum) is of the same unit, and gets the same common().
+//
 // kIsExact<Block>: whether a format is one. ScaledRow<Block>: a staged row whose decode() gives such products, or, of
 // Q6_K, two halves for each.
 
@@ -33,8 +35,13 @@ struct ScaledRow;
 
 struct ScaledKRow {
   static constexpr uint32_t kHalves = 1, kRun = 2;
+  static constexpr bool kBottomsAreAlike = false;
   const uint8_t* at;
   uint32_t scales[2];
+  template <class Row>
+  RF_DEVICE static uint32_t bottoms(const Row& row, uint32_t) {
+    return row.bottoms(0);
+  }
   template <class Put>
   RF_DEVICE void scale(uint32_t q, const uint32_t (&first)[2], const uint32_t (&second)[2], const Put& put) const {
     // Levels of odd groups are sixteen times too large.
@@ -93,10 +100,15 @@ struct ScaledRow<formats::Q5K> : ScaledKRow {
 template <>
 struct ScaledRow<formats::Q6K> {
   static constexpr uint32_t kHalves = 2, kRun = 4;
+  static constexpr bool kBottomsAreAlike = true;
   const uint8_t *low_at, *high_at;
   uint32_t scales[4];  // 128 more than they are
   RF_DEVICE explicit ScaledRow(const Strip<formats::Q6K>::Row& row)
       : low_at(row.at), high_at(row.at + 128), scales{row.scales[0], row.scales[1], row.scales[2], row.scales[3]} {}
+  // -32 times the scales, in units of kLevelUnit.
+  RF_DEVICE static uint32_t bottoms(const Strip<formats::Q6K>::Row& row, uint32_t i) {
+    return multiply_pairs(row.bottoms(i), 0x80208020u);
+  }
   template <class Put>
   RF_DEVICE void decode(uint32_t q, const Put& put) {
     // The third and fourth group are the high nibbles, which stay where they are: sixteen times too large.

@@ -67,6 +67,17 @@ RF_DEVICE void arrive_at(uint32_t at, uint32_t block) {  // of the cluster
 }
 }  // namespace barrier
 
+// Arguments come from memory, a line at a time: a block's warps ask for some each, so that they come at once.
+template <uint32_t kWarps, class Args>
+RF_DEVICE void touch(const Args& args) {
+  constexpr uint32_t kLineBytes = 128;
+  const auto* words = reinterpret_cast<const uint32_t*>(&args);
+  RF_UNROLL
+  for (uint32_t line = 0; line < (sizeof(Args) + kLineBytes - 1) / kLineBytes; line++) {
+    if (wave() == line % kWarps) asm volatile("" ::"r"(words[line * (kLineBytes / 4)]));
+  }
+}
+
 // Brings n_bytes (a multiple of 16) into this block's shared memory and reports them to the barrier.
 RF_DEVICE void bulk_copy(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

@@ -21,6 +21,9 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
+template <uint32_t kRows>
+inline constexpr uint32_t kRowsWarps = rows_threads(kRows) / 32;
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 template <class Block, uint32_t kRows>
@@ -37,7 +40,7 @@ class Rows {
   static constexpr uint32_t kInputBytes = rows_input_bytes(kRows, S::kScales);
   static constexpr uint32_t kPlaceBytes = rows_place_bytes(kRows, S::kScales);
   static constexpr uint32_t kPanelBytes = kRows * 128;
-  static constexpr uint32_t kThreads = rows_threads(kRows), kWarps = kThreads / 32;
+  static constexpr uint32_t kWarps = kRowsWarps<kRows>;
   static_assert(kSlots >= 2 && kStages >= 2 && kPlaceBytes - kInputBytes >= kRows * sizeof(float));
   // The next piece is made ready while the matrix unit has the last groups of this one; of few rows they are over by
   // then.
@@ -68,10 +71,10 @@ class Rows {
       outputs_.make_barrier();
       barrier::publish();
     }
-    sync_block();
     Cursor weights{first_tile_, 0, begin_}, inputs = weights;
     Source source = source_of(weights);
     for (uint32_t s = 0; s + 1 < kStages; s++) fetch(weights, source, s);
+    sync_block();
     wait_for_inputs();
     for (uint32_t i = 0; i < kSlots; i++) {
       if (thread_index() == 0) bring(inputs, i);
@@ -281,6 +284,7 @@ RF_DEVICE void stream_rows(const RowsArgs&) {}
 
 #define RF_STREAM_ROWS_OF(name, Block, rows)                                         \
   RF_HOPPER_ALONE_EARLY(stream_rows_##name##_##rows, RowsArgs, rows_threads(rows)) { \
+    touch<kRowsWarps<rows>>(args);                                                   \
     stream_rows<Block, rows>(args);                                                  \
   }
 #define RF_STREAM_ROWS(name, Block)  \
@@ -294,6 +298,7 @@ RF_STREAM_ROWS(q6_k, formats::Q6K)
 // Weights of two formats that share their inputs.
 #define RF_STREAM_ROWS_PAIR_OF(name, First, Second, rows)                                \
   RF_HOPPER_ALONE_EARLY(stream_rows_##name##_##rows, RowsPairArgs, rows_threads(rows)) { \
+    touch<kRowsWarps<rows>>(args);                                                       \
     if (block_x() < args.second.first_block) {                                           \
       stream_rows<First, rows>(args.first);                                              \
     } else {                                                                             \

@@ -74,25 +74,25 @@ struct RowsArgs {
   uint32_t n_rows = 0;
   uint32_t width = 0;
   uint32_t n_parts = 0;
+  // Not store: of two parts of equal size, activated[r] = activation(first) * second.
+  StreamAfter after = StreamAfter::store;
+  // Blocks from first_block on, n_blocks of them. With one share they take tile after tile; with several each has one
+  // share of one tile, and those of a tile must be able to run at the same time.
+  uint32_t first_block = 0, n_blocks = 0;
+  uint32_t n_tiles = 0, n_shares = 1;
   MatvecPart parts[3] = {};  // out may be null where there is a sum or an activation
+  float* activated = nullptr;
   // Not null: of the one part, sum[r] += sum_scale * out[r].
   float* sum = nullptr;
   float sum_scale = 1;
-  // Not store: of two parts of equal size, activated[r] = activation(first) * second.
-  StreamAfter after = StreamAfter::store;
-  float* activated = nullptr;
   // Not none: the parts of several shares go, turned, where attention reads them: queries to `out`, the others into the
   // cache alone.
   StreamRole roles[3] = {};
   RowsTurn turn = {};
   // Has squares: of one set of rows.
   RowsNorm norm = {};
-  // Has a weight: of a sum over several shares and one set of rows, whose outputs are whole tiles.
+  // Has a weight: of a sum over several shares and one set of rows, whose outputs are whole tiles of 256.
   RowsNext next = {};
-  // Blocks from first_block on, n_blocks of them. With one share they take tile after tile; with several each has one
-  // share of one tile, and those of a tile must be able to run at the same time.
-  uint32_t first_block = 0, n_blocks = 0;
-  uint32_t n_tiles = 0, n_shares = 1;
   float* partial = nullptr;      // of several shares: sets x n_tiles x n_shares x kRowsTileSums
   uint32_t* counters = nullptr;  // of several shares: two of each tile, zero before and after
 };

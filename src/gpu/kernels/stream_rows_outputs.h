@@ -66,22 +66,28 @@ class RowsOutputs {
   }
   RF_DEVICE void make_barrier() const { barrier::make(scales_barrier_, kRows); }
   RF_DEVICE bool has_scales() const { return args_.norm.squares != nullptr; }
+  // Half a warp for each row.
   RF_DEVICE void find_scales() const {
-    const uint32_t row = thread_index();
-    if (!has_scales() || row >= kRows) return;
-    if (row < args_.n_rows) {
-      const RowsNorm& norm = args_.norm;
-      const uint32_t n_pieces = args_.width / kStreamColumns;
-      const float* from = norm.squares + row * n_pieces;
-      const float lift = __ldcg(norm.lifts + row);
+    if (!has_scales()) return;
+    const RowsNorm& norm = args_.norm;
+    const uint32_t n_pieces = args_.width / kStreamColumns;
+    for (uint32_t row = thread_index() / 16; row < kRows; row += kThreads / 16) {
+      const bool is_there = row < args_.n_rows;
+      const float lift = is_there ? __ldcg(norm.lifts + row) : 1.0f;
       float squares = 0;
-#pragma unroll 8
-      for (uint32_t p = 0; p < n_pieces; p++) squares += __ldcg(from + p);
+      for (uint32_t p = lane() % 16; p < n_pieces && is_there; p += 16) {
+        squares += __ldcg(norm.squares + row * n_pieces + p);
+      }
+      RF_UNROLL
+      for (uint32_t mask = 8; mask > 0; mask /= 2) squares += shuffle_xor(squares, mask);
       const float scale = 1.0f / sqrt_f32(squares / static_cast<float>(args_.width) + norm.epsilon);
+      if (lane() % 16 != 0) continue;
       scales_[row] = scale / lift;
-      if (block_x() == args_.first_block && norm.next_lifts != nullptr) norm.next_lifts[row] = row_lift(scale);
+      barrier::arrive(scales_barrier_);
+      if (is_there && block_x() == args_.first_block && norm.next_lifts != nullptr) {
+        norm.next_lifts[row] = row_lift(scale);
+      }
     }
-    barrier::arrive(scales_barrier_);
   }
 
   // This lane's rows of a set: put(i, place) with the place of the row's outputs; its sums are total[i] and the one

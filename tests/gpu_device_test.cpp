@@ -177,7 +177,7 @@ TEST_F(GpuDeviceEngine, AnswersAsIfAloneButForCloseCalls) {
       until.insert(until.end(), alone[i].begin(), one);
       EXPECT_LE(gap_after(model, until), 0.1f) << "the first difference must be a close call";
     }
-    EXPECT_GE(n_equal * 100, asked.size() * 95) << n_equal << " of " << asked.size() << " are the same";
+    EXPECT_GE(n_equal * 100, asked.size() * 90) << n_equal << " of " << asked.size() << " are the same";
   }
 }
 

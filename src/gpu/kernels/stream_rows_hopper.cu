@@ -257,6 +257,7 @@ class Rows {
       for (uint32_t i = 0; i < kSums; i++) {
         total[i] = fmaf(factors[i / 4 * 8 + i % 2] * (i % 4 < 2 ? first : second), sums[i], total[i]);
       }
+      __syncwarp();  // one lane says for all that the slot has been read
     }
   }
 

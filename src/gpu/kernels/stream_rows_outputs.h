@@ -65,7 +65,6 @@ class RowsOutputs {
     scales_ = static_cast<float*>(__cvta_shared_to_generic(at));
   }
   RF_DEVICE void make_barrier() const { barrier::make(scales_barrier_, kRows); }
-  RF_DEVICE bool has_scales() const { return args_.norm.squares != nullptr; }
   // Half a warp for each row.
   RF_DEVICE void find_scales() const {
     if (!has_scales()) return;
@@ -90,19 +89,6 @@ class RowsOutputs {
     }
   }
 
-  // This lane's rows of a set: put(i, place) with the place of the row's outputs; its sums are total[i] and the one
-  // two further on.
-  template <class Put>
-  RF_DEVICE void each_row(uint32_t set, uint32_t n_out, const Put& put_row) const {
-    const uint32_t first = set * kRows + lane() % 4 * 2;
-    uint64_t place = uint64_t{first} * n_out;
-    RF_UNROLL
-    for (uint32_t i = 0; i < kSums; i += 4) {
-      if (first + 2 * i < args_.n_rows) put_row(i, place);
-      if (first + 2 * i + 1 < args_.n_rows) put_row(i + 1, place + n_out);
-      place += uint64_t{8} * n_out;
-    }
-  }
   RF_DEVICE void put(Sums& total, uint32_t tile, uint32_t set) const {
     const Where w = where(tile);
     if (!w.is_there) return;
@@ -131,11 +117,7 @@ class RowsOutputs {
     });
   }
 
-  // Sums of this block's share: row by row, the set's outputs as its warps have them.
-  RF_DEVICE float* partial_of(uint32_t tile, uint32_t share, uint32_t set) const {
-    const uint64_t n = uint64_t{set} * args_.n_tiles + tile;
-    return args_.partial + (n * args_.n_shares + share) * kRowsTileSums;
-  }
+  // Sums of this block's share.
   RF_DEVICE void put_partial(const Sums& total, uint32_t tile, uint32_t set) const {
     float* to = partial_of(tile, share_, set) + warp_ * kStreamOutputs + lane() / 4;
     RF_UNROLL
@@ -162,6 +144,27 @@ class RowsOutputs {
       for (uint32_t set = 0; set < n_sets(); set++) put_share(tile, set);
     }
     if (thread_index() == 0 && global::add_released(done, 1) == args_.n_shares - 1) *here = *done = 0;
+  }
+
+ private:
+  RF_DEVICE bool has_scales() const { return args_.norm.squares != nullptr; }
+  // This lane's rows of a set: put(i, place) with the place of the row's outputs; its sums are total[i] and the one
+  // two further on.
+  template <class Put>
+  RF_DEVICE void each_row(uint32_t set, uint32_t n_out, const Put& put_row) const {
+    const uint32_t first = set * kRows + lane() % 4 * 2;
+    uint64_t place = uint64_t{first} * n_out;
+    RF_UNROLL
+    for (uint32_t i = 0; i < kSums; i += 4) {
+      if (first + 2 * i < args_.n_rows) put_row(i, place);
+      if (first + 2 * i + 1 < args_.n_rows) put_row(i + 1, place + n_out);
+      place += uint64_t{8} * n_out;
+    }
+  }
+  // Sums of a share: row by row, the tile's outputs as warps have them.
+  RF_DEVICE float* partial_of(uint32_t tile, uint32_t share, uint32_t set) const {
+    const uint64_t n = uint64_t{set} * args_.n_tiles + tile;
+    return args_.partial + (n * args_.n_shares + share) * kRowsTileSums;
   }
   // Every n_shares-th row, a thread with four of its outputs.
   RF_DEVICE void put_share(uint32_t tile, uint32_t set) const {

@@ -153,6 +153,9 @@ std::optional<GpuBackend::Runner::Taker> GpuBackend::Runner::taker_of(const Matm
                                                                       std::span<const Step> after) const {
   static_assert(gpu::kRowsMaxRows <= gpu::kMaxNormedRows && gpu::kManyMaxPieces <= gpu::kMaxNormedPieces);
   if (after.empty()) after = following_;
+  // While weights come in a pass runs stage by stage, and the next norm's may not be there: prompts do without, so that
+  // they get the same bits then.
+  if (self_.n_rows_ != self_.n_outputs_) return std::nullopt;
   // A tile must be 256 columns of the next inputs.
   if (gpu::rows_tile_outputs(gpu::rows_at_once(n_rows(product.in))) != gpu::kStreamColumns) return std::nullopt;
   if (after.size() < 2 || lifted_ != sum.out) return std::nullopt;

@@ -25,6 +25,21 @@ RF_DEVICE void load_eight(float (&v)[8], const float* from) {
   v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
+// 256 inputs, eight a lane: where a half could not hold one they are scaled down by a power of two. What undoes that.
+RF_DEVICE float shrink(float (&v)[8]) {
+  uint32_t largest = 0;
+  RF_UNROLL
+  for (uint32_t e = 0; e < 8; e++) largest = max(largest, __float_as_uint(v[e]) & 0x7FFFFFFFu);
+  largest = __reduce_max_sync(~0u, largest);
+  constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half holds the sum of 32, too
+  if (largest < kFine) return 1.0f;
+  const uint32_t down = (largest >> 23) - (127 + 9);
+  const float by = __uint_as_float((127 - down) << 23);
+  RF_UNROLL
+  for (uint32_t e = 0; e < 8; e++) v[e] *= by;
+  return __uint_as_float((127 + down) << 23);
+}
+
 // What a warp prepares of one row, asked for ahead of its use: every kWarps-th piece, the weights of their norm even
 // before the inputs are there.
 template <uint32_t kWarps>
@@ -186,19 +201,7 @@ class StreamInputs {
   }
 
   RF_DEVICE void put_halves(float (&v)[8], uint32_t row, uint32_t place) {
-    uint32_t largest = 0;
-    RF_UNROLL
-    for (uint32_t e = 0; e < 8; e++) largest = max(largest, __float_as_uint(v[e]) & 0x7FFFFFFFu);
-    largest = __reduce_max_sync(~0u, largest);
-    float factor = 1.0f;
-    constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half holds the sum of 32, too
-    if (largest >= kFine) {
-      const uint32_t down = (largest >> 23) - (127 + 9);
-      factor = __uint_as_float((127 + down) << 23);
-      const float shrink = __uint_as_float((127 - down) << 23);
-      RF_UNROLL
-      for (uint32_t e = 0; e < 8; e++) v[e] *= shrink;
-    }
+    const float factor = shrink(v);
     const uint4 halves{half_pair(v[0], v[2]), half_pair(v[1], v[3]), half_pair(v[4], v[6]), half_pair(v[5], v[7])};
     uint8_t* to = inputs_ + (place * kRows + row) * kStreamRowBytes + lane() / 4 * 64;
     const uint32_t t = lane() % 4;

@@ -13,21 +13,6 @@ RF_DEVICE float row_lift(float scale) {
   return __uint_as_float(__float_as_uint(scale) & 0x7F800000u);
 }
 
-// Inputs that a half could not hold are scaled down by a power of two: what undoes that.
-RF_DEVICE float shrink(float (&v)[8]) {
-  uint32_t largest = 0;
-  RF_UNROLL
-  for (uint32_t e = 0; e < 8; e++) largest = max(largest, __float_as_uint(v[e]) & 0x7FFFFFFFu);
-  largest = __reduce_max_sync(~0u, largest);
-  constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half holds the sum of 32, too
-  if (largest < kFine) return 1.0f;
-  const uint32_t down = (largest >> 23) - (127 + 9);
-  const float by = __uint_as_float((127 - down) << 23);
-  RF_UNROLL
-  for (uint32_t e = 0; e < 8; e++) v[e] *= by;
-  return __uint_as_float((127 + down) << 23);
-}
-
 class ManyPut {
  public:
   RF_DEVICE ManyPut(const ManyOrders& to, uint32_t row, uint32_t n_pieces) : to_(to), row_(row), n_pieces_(n_pieces) {}

@@ -24,6 +24,7 @@ struct QuantizeCommand {
   std::string type;  // REQUIRES: the name of a mix
   bool pure = false;
   bool allow_requantize = false;
+  bool overwrite = false;
   bool json = false;
   size_t n_threads = 0;  // 0: one per core
 };
@@ -35,6 +36,7 @@ struct SynthCommand {
   std::string out;
   bool pure = false;
   bool sparse = false;
+  bool overwrite = false;
   bool json = false;
   uint64_t seed = 1;
 };

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "base/json.h"
 #include "base/units.h"
 #include "commands.h"
@@ -41,10 +44,16 @@ Finding bundled_model(Machine& machine) {
 Finding models_folder() {
   const std::string directory = models_directory();
   if (directory.empty()) return {Health::warn, "models", "no models directory", "set ROCMFORGE_MODELS"};
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) {
+    const bool is_set = std::getenv("ROCMFORGE_MODELS") != nullptr;
+    return {is_set ? Health::warn : Health::ok, "models", fmt::format("{} is no directory", printable(directory, 200)),
+            is_set ? "make it, or set ROCMFORGE_MODELS to another" : "make it and put GGUF files there"};
+  }
   const auto models = list_models({.folders = {directory}, .cache_file = model_cache_file()});
   std::string broken;
   for (const ListedModel& m : models) {
-    if (m.error) broken += (broken.empty() ? "" : ", ") + printable(m.name);
+    if (m.error) broken += (broken.empty() ? "" : ", ") + printable(m.name, 96);
   }
   const std::string fact = fmt::format("{} in {}", models.size(), printable(directory, 200));
   if (broken.empty()) return {Health::ok, "models", fact};

@@ -29,8 +29,10 @@ struct EngineFlags {
 struct RunCommand {
   EngineFlags engine;
   SamplingOptions sampling;
-  std::string prompt = "Once upon a time";
-  std::string prompt_file;  // instead of prompt; "-": stdin
+  std::optional<std::string> prompt;  // nothing else is read then
+  std::optional<std::string> text;    // the same; a piped input comes after it
+  std::optional<uint64_t> seed;       // none: random
+  std::string prompt_file;            // instead of prompt; "-": stdin
   uint32_t n_tokens = 128;
   std::vector<std::string> stop;
   bool ignore_eos = false;
@@ -42,8 +44,9 @@ Result<void> run(const RunCommand& options);
 struct ChatCommand {
   EngineFlags engine;
   SamplingOptions sampling;
-  std::string system;     // the first instruction; empty: none
-  uint32_t n_tokens = 0;  // of an answer; 0: to the end of the context
+  std::optional<uint64_t> seed;  // none: random
+  std::string system;            // the first instruction; empty: none
+  uint32_t n_tokens = 0;         // of an answer; 0: half of what the context has left
 };
 Result<void> chat(const ChatCommand& options);
 
@@ -94,6 +97,9 @@ Result<void> devices(const DevicesCommand& options);
 
 // Opens the model the flags name, for sessions of its context. device_unavailable for a device that is not there.
 Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass = {});
-Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1);
+// On stderr, the device that a model runs on, and a hint when a GPU stands by without its module.
+void say_device(const Model& model, const EngineFlags& flags);
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1,
+                             std::function<bool()> should_stop = {});
 
 }  // namespace rocmforge::apps

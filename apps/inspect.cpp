@@ -73,7 +73,7 @@ double bits_per_weight(uint64_t n_bytes, uint64_t n_elements) {
 std::string scalar_text(const Value& value) {
   switch (value.type()) {
     case ValueType::string:
-      return printable(*value.as_string());
+      return printable(*value.as_string(), 96);
     case ValueType::boolean:
       return *value.as_bool() ? "true" : "false";
     case ValueType::f32:
@@ -127,8 +127,8 @@ std::string text_report(const std::string& path, const GgufFile& file, const Sum
   using Align = Table::Align;
   std::string out = printable(path, 1000) + "\n";
   Table facts({Align::left, Align::left});
-  facts.add({"architecture", printable(s.architecture)});
-  if (!s.name.empty()) facts.add({"name", printable(s.name)});
+  facts.add({"architecture", printable(s.architecture, 96)});
+  if (!s.name.empty()) facts.add({"name", printable(s.name, 96)});
   if (!s.quantization.empty()) facts.add({"quantization", s.quantization});
   facts.add({"parameters", format_count(s.n_parameters)});
   facts.add({"weights", fmt::format("{}, {:.2f} bits per weight", format_bytes(file.weight_bytes()),
@@ -143,7 +143,7 @@ std::string text_report(const std::string& path, const GgufFile& file, const Sum
   out += fmt::format("\nmetadata: {} keys\n", file.metadata().entries().size());
   Table keys({Align::left, Align::left, Align::left});
   for (const Metadata::Entry& entry : file.metadata().entries()) {
-    keys.add({printable(entry.key), type_text(entry.value), value_text(entry.value)});
+    keys.add({printable(entry.key, 96), type_text(entry.value), value_text(entry.value)});
   }
   out += keys.text();
 
@@ -160,7 +160,7 @@ std::string text_report(const std::string& path, const GgufFile& file, const Sum
   out += "\n";
   Table list({Align::left, Align::left, Align::right, Align::right});
   for (const TensorInfo& tensor : file.tensors()) {
-    list.add({printable(tensor.name), std::string(dtype_info(tensor.dtype).name), dims_text(tensor),
+    list.add({printable(tensor.name, 96), std::string(dtype_info(tensor.dtype).name), dims_text(tensor),
               format_bytes(tensor.n_bytes)});
   }
   return out + list.text();

@@ -22,7 +22,7 @@ class LineEditor {
   };
   struct Input {
     Event event = Event::end;
-    std::string text = {};   // without the end of the line
+    std::string text = {};   // without the end of the line; what was pasted may hold several lines
     bool was_empty = false;  // when interrupted: nothing had been typed
   };
   // REQUIRES: an InterruptFlag lives
@@ -43,6 +43,15 @@ class InterruptFlag {
 
   static bool is_set();
   static void clear();
+};
+
+// While it lives, during an answer: the first ctrl-C says at once that it was heard, a second one ends the program.
+class SecondInterruptLeaves {
+ public:
+  SecondInterruptLeaves();
+  ~SecondInterruptLeaves();
+  SecondInterruptLeaves(const SecondInterruptLeaves&) = delete;
+  SecondInterruptLeaves& operator=(const SecondInterruptLeaves&) = delete;
 };
 
 }  // namespace rocmforge::apps

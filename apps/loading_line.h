@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
@@ -17,7 +18,9 @@ class LoadingLine {
   explicit LoadingLine(WeightStore& weights) : weights_(&weights) {
     weights.on_progress([this](const LoadingStats& s) {
       line_.update([&] {
-        return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(s.loaded_bytes), format_bytes(s.total_bytes),
+        // Bytes that have landed: a tensor counts as loaded only when all of it is there.
+        const uint64_t n_bytes = std::min(s.total_bytes, std::max(s.loaded_bytes, s.read_bytes));
+        return fmt::format("loading {} of {}, {:.2f} GB/s", format_bytes(n_bytes), format_bytes(s.total_bytes),
                            s.gigabytes_per_second());
       });
     });

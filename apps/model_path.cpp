@@ -58,9 +58,16 @@ Result<std::string> find_model(std::string_view model) {
   if (!directory.empty()) {
     if (auto found = find_in_folder(directory, name)) return *found;
   }
+  // The bundled model is listed under its name as well.
+  if (name == kBundled || name + ".gguf" == kBundled) {
+    if (auto bundled = find_bundled_model(); bundled.ok()) return bundled;
+  }
   if (fs::exists(name, ignored)) return name;  // something that is no file: opening it says what
-  return Error{ErrorCode::file_not_found,
-               fmt::format("model '{}': no such file, and no model of that name in '{}'", name, directory)};
+  const char* advice = name.find(' ') == std::string::npos ? "" : "; a text comes after the model";
+  return Error{
+      ErrorCode::file_not_found,
+      fmt::format("model '{}': no such file, and no model of that name in '{}'; `rocmforge models` lists the names{}",
+                  name, directory, advice)};
 }
 
 }  // namespace rocmforge::apps

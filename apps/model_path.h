@@ -8,7 +8,8 @@
 
 namespace rocmforge::apps {
 
-// `model` is a path, or the name of a model in the models directory (NAME or NAME.gguf); empty: the bundled one.
+// `model` is a path, or the name of a model in the models directory (NAME or NAME.gguf), or of the bundled one;
+// empty: the bundled one.
 Result<std::string> find_model(std::string_view model);
 
 // models/story-q4_k_m.gguf beside the program, in the source tree around it, or where it was installed.

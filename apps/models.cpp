@@ -37,10 +37,10 @@ std::string text_report(const std::vector<ListedModel>& models) {
   std::string broken;
   for (const ListedModel& m : models) {
     if (!m.facts) {
-      broken += fmt::format("{}: {}\n", printable(m.name), printable(m.error->message, 300));
+      broken += fmt::format("{}: {}\n", printable(m.name, 96), printable(m.error->message, 300));
       continue;
     }
-    table.add({printable(m.name), printable(m.facts->architecture), format_count(m.facts->n_parameters),
+    table.add({printable(m.name, 96), printable(m.facts->architecture, 96), format_count(m.facts->n_parameters),
                m.facts->file_type, format_bytes(m.file_bytes), fmt::format("{}", m.facts->n_context_train)});
   }
   return table.text("") + (broken.empty() ? "" : "\nnot usable:\n" + broken);

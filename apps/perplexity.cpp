@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine_commands.h"
+#include "plan/not_finite.h"
 #include "terminal.h"
 
 namespace rocmforge::apps {
@@ -70,7 +71,10 @@ Result<void> perplexity(const PerplexityCommand& options) {
   }
   progress.clear();
   const double result = std::exp(total / static_cast<double>(n_predictions));
-  if (!std::isfinite(result)) return Error{ErrorCode::model_not_finite, "the logits are not finite"};
+  if (!std::isfinite(result)) {
+    return Error{ErrorCode::model_not_finite,
+                 fmt::format("the logits are not finite; {}", why_not_finite(model->plan()))};
+  }
   if (!options.json) return print(fmt::format("{:.4f}\n", result));
   JsonWriter w;
   w.begin_object().key("perplexity").value(result).key("n_chunks").value(static_cast<uint64_t>(n_chunks));

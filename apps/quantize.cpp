@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "commands.h"
 #include "model_path.h"
+#include "stop_signals.h"
 #include "terminal.h"
 
 namespace rocmforge::apps {
@@ -18,17 +19,24 @@ Result<void> quantize(const QuantizeCommand& options) {
   const TimePoint begin = clock();
   gguf::QuantizeReport report;
   {
+    const StopSignals signals;
     ProgressLine line;
-    report = TRY(gguf::quantize_file(
+    auto made = gguf::quantize_file(
         in, options.out, mix,
-        {.pure = options.pure, .allow_requantize = options.allow_requantize, .n_threads = options.n_threads},
+        {.pure = options.pure,
+         .allow_requantize = options.allow_requantize,
+         .n_threads = options.n_threads,
+         .output = StopSignals::output(options.overwrite)},
         [&](const gguf::QuantizeProgress& p) {
           line.update([&] {
             const double n_per_second = static_cast<double>(p.n_done) / seconds(clock() - begin);
             return fmt::format("{:3}%  {}/s  {}", 100 * p.n_done / std::max<uint64_t>(1, p.n_total),
                                format_count(static_cast<uint64_t>(n_per_second)), printable(p.tensor, 48));
           });
-        }));
+        });
+    line.clear();
+    if (!made.ok()) return signals.explained(std::move(made).error());
+    report = *made;
   }
   const double elapsed = seconds(clock() - begin);
   if (!options.json) {

@@ -1,11 +1,15 @@
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <iterator>
 #include <utility>
 
 #include "base/json.h"
+#include "base/random.h"
 #include "base/units.h"
+#include "engine/doctor.h"
 #include "engine/generate.h"
 #include "engine_commands.h"
 #include "loading_line.h"
@@ -17,8 +21,21 @@ namespace {
 
 constexpr uint64_t kMaxPromptBytes = 64u << 20;
 
+// Whether somebody sends text: a pipe or a file. A terminal, /dev/null and a service without an input send none.
+bool has_piped_input() {
+  struct stat s{};
+  return ::fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode));
+}
+
 Result<std::string> read_prompt(const RunCommand& options) {
-  if (options.prompt_file.empty()) return options.prompt;
+  if (options.prompt_file.empty()) {
+    if (options.prompt) return *options.prompt;
+    // `echo text | rocmforge run`, `rocmforge run MODEL "Summarize:" < text`. An empty standard input changes nothing.
+    std::string piped = has_piped_input() ? TRY(read_standard_input(kMaxPromptBytes)) : "";
+    while (!piped.empty() && (piped.back() == '\n' || piped.back() == '\r')) piped.pop_back();
+    if (piped.empty()) return options.text.value_or("Once upon a time");
+    return options.text ? *options.text + "\n" + piped : piped;
+  }
   if (options.prompt_file != "-") return read_whole_file(options.prompt_file, kMaxPromptBytes);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
@@ -54,15 +71,26 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pas
                                                     .pass = pass});
 }
 
-Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {
-  return Session::create(model.plan(),
-                         {.n_context = flags.n_context, .max_outputs = max_outputs, .kv_type = flags.kv_type});
+void say_device(const Model& model, const EngineFlags& flags) {
+  say(fmt::format("runs on {}", model.backend().name()));
+  if (model.is_on_gpu() || flags.device != "auto") return;
+  if (const auto hint = unused_gpu_hint()) say(*hint);
+}
+
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs,
+                             std::function<bool()> should_stop) {
+  return Session::create(model.plan(), {.n_context = flags.n_context,
+                                        .max_outputs = max_outputs,
+                                        .kv_type = flags.kv_type,
+                                        .should_stop = std::move(should_stop)});
 }
 
 Result<void> run(const RunCommand& options) {
   TRY(check_options(options.sampling));
   const std::unique_ptr<Model> model = TRY(open_model(options.engine));
   Session session = TRY(open_session(*model, options.engine));
+
+  if (options.stats || ::isatty(STDERR_FILENO) == 1) say_device(*model, options.engine);
 
   LoadingLine loading(model->plan().weights());
   TRY(model->load(options.engine.load));
@@ -72,27 +100,32 @@ Result<void> run(const RunCommand& options) {
   const std::vector<TokenId> tokens = TRY(tokenizer.encode(prompt, {.parse_special = true, .add_bos = true}));
 
   std::string text;
+  AnswerOutput answer;
   Result<void> printed;
   const auto receive = [&](std::string_view piece) {
     loading.end();
     if (options.json) {
       text += piece;
     } else {
-      printed = print(piece);
+      printed = answer.print(piece);
     }
     return printed.ok();
   };
   GenerateOptions generation;
   generation.sampling = options.sampling;
+  generation.sampling.seed = options.seed.value_or(random_bits());
   generation.max_tokens = options.n_tokens;
   generation.ignore_end_of_text = options.ignore_eos;
   generation.stop = options.stop;
   const Generated result = TRY(generate(session, tokenizer, tokens, generation, receive));
   TRY(printed);
+  TRY(answer.finish());
   loading.end();
   const LoadingStats stats = model->plan().weights().loading_stats();
   TRY(print(options.json ? to_json(result, text, stats, model->backend().name()) : "\n"));
-  if (options.stats) say(stats_line(result, stats, model->backend().name()));
+  if (options.stats) {
+    say(stats_line(result, stats, model->backend().name()) + fmt::format("; seed {}", generation.sampling.seed));
+  }
   return {};
 }
 

@@ -4,32 +4,16 @@
 
 #include <mutex>
 
-#include "base/file.h"
 #include "base/utf8.h"
+#include "engine/doctor.h"
 #include "engine/model_list.h"
 #include "engine/registry.h"
 #include "model_path.h"
 #include "server/server.h"
-#include "terminal.h"
 #include "user_folders.h"
 
 namespace rocmforge::apps {
 namespace {
-
-constexpr uint64_t kMaxKeyFileBytes = 1u << 20;
-
-// One key per line; empty lines and those that begin with # are skipped.
-Result<void> read_keys(std::vector<std::string>& keys, const std::string& path) {
-  const std::string text = TRY(read_whole_file(path, kMaxKeyFileBytes));
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.pop_back();
-    if (!line.empty() && line[0] != '#') keys.push_back(std::move(line));
-    at = end + 1;
-  }
-  return {};
-}
 
 ModelRegistry::Source source_of(const ListedModel& model) {
   return {.name = to_valid_utf8(model.name),  // what clients can spell
@@ -82,28 +66,51 @@ Result<server::ServerOptions> server_options(const ServeCommand& options) {
   out.http.max_connections = options.max_connections;
   out.http.limits.max_body_bytes = options.max_body_bytes;
   out.http.ping_after = std::chrono::seconds(options.ping_seconds);
+  out.metrics_port = options.metrics_port;
   out.drain = std::chrono::seconds(options.drain_seconds);
   out.api.n_context = options.engine.n_context;
+  out.api.overload_status = options.overload_status;
   out.api.fingerprint = "rocmforge-" RF_VERSION;
-  out.api.access.api_keys = options.api_keys;
-  if (!options.api_key_file.empty()) TRY(read_keys(out.api.access.api_keys, options.api_key_file));
-  if (!options.api_key_file.empty() && out.api.access.api_keys.empty()) {
-    return Error{ErrorCode::invalid_argument, fmt::format("'{}' holds no API key", options.api_key_file)};
-  }
+  out.api.access.keys = TRY(read_keys(options.keys));
   out.api.access.cors_origins = options.cors_origins;
   out.api.access.allowed_hosts = options.allowed_hosts;
   return out;
 }
 
+// SIGHUP: keys and models as flags, files and folders have them now. What cannot be read leaves things as they were.
+void reload(const ServeCommand& options, ModelRegistry& registry, server::Server& server) {
+  auto keys = read_keys(options.keys);
+  if (keys.ok()) {
+    server.set_keys(*keys);
+    log(LogLevel::info, "reload: {} API keys and {} admin keys", keys->users.size(), keys->admins.size());
+  } else {
+    log(LogLevel::error, "reload: the keys stay as they were: {}", keys.error().message);
+  }
+  auto sources = find_sources(options.models);
+  auto change = sources.ok() ? registry.reload_list(std::move(*sources))
+                             : Result<ModelRegistry::ListChange>(std::move(sources).error());
+  if (change.ok()) {
+    log(LogLevel::info, "reload: {} models added, {} changed, {} dropped", change->added.size(), change->changed.size(),
+        change->dropped.size());
+  } else {
+    log(LogLevel::error, "reload: the models stay as they were: {}", change.error().message);
+  }
+}
+
 }  // namespace
 
 Result<void> serve(const ServeCommand& options) {
+  const std::unique_ptr<ServiceLog> service_log = TRY(ServiceLog::start(options.log));
   const server::ServerOptions server_settings = TRY(server_options(options));
   const std::unique_ptr<ModelRegistry> registry = TRY(ModelRegistry::create(TRY(registry_options(options))));
   const std::unique_ptr<server::Server> server = TRY(server::Server::create(*registry, server_settings));
-  server->handle_signals();
-  if (server_settings.api.access.api_keys.empty() && !server->is_loopback()) {
-    say("warning: anybody who can reach this address may use it; --api-key asks for a key");
+  server->handle_signals([&] { reload(options, *registry, *server); });
+  if (server_settings.api.access.keys.users.empty() && !server->is_loopback()) {
+    log(LogLevel::warn, "anybody who can reach this address may use it; --api-key asks for a key");
+  }
+
+  if (const std::string address = server->metrics_address(); !address.empty()) {
+    log(LogLevel::info, "metrics: http://{}/metrics needs no key", address);
   }
 
   // The first model is opened before anybody asks; if it cannot be, there is nothing to serve.
@@ -113,8 +120,12 @@ Result<void> serve(const ServeCommand& options) {
     if (model.ok()) {
       server->note_started();
       const std::string& name = (*model)->name();
-      say(fmt::format("ready: http://{} serves {} ({} tokens per request, {} in all)", server->address(), name,
-                      (*model)->engine().n_context(), (*model)->engine().n_kv_tokens()));
+      log(LogLevel::info, "ready: http://{} serves {} ({} tokens per request, {} in all) on {}", server->address(),
+          name, (*model)->engine().n_context(), (*model)->engine().n_kv_tokens(),
+          (*model)->engine().model().backend().name());
+      if (!(*model)->engine().model().is_on_gpu() && options.engine.device == "auto") {
+        if (const auto hint = unused_gpu_hint()) log(LogLevel::warn, "{}", *hint);
+      }
     } else if (model.error().code != ErrorCode::draining) {
       const std::lock_guard lock(mutex);
       outcome = std::move(model.error());

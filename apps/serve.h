@@ -2,10 +2,13 @@
 // The `serve` command.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "engine_commands.h"
+#include "serve_keys.h"
 
 namespace rocmforge::apps {
 
@@ -13,14 +16,15 @@ struct ServeCommand {
   EngineFlags engine;               // for every model; its own `model` is not used
   std::vector<std::string> models;  // paths or names; none: the bundled model
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;  // 0: any free one
-  std::vector<std::string> api_keys;
-  std::string api_key_file;
+  uint16_t port = 8080;                  // 0: any free one
+  std::optional<uint16_t> metrics_port;  // /metrics without a key; 0: any free one
+  KeyFlags keys;
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   uint32_t max_running = 64;  // requests in one step
   uint32_t max_queued = 512;
   uint64_t max_queued_tokens = 1u << 20;
+  int overload_status = 429;    // of a request that finds the queue full
   uint32_t n_kv_tokens = 0;     // of all requests together; 0: what memory allows
   uint64_t memory_budget = 0;   // of all models together; 0: no limit
   uint32_t ttl_seconds = 0;     // a model nobody asked for is unloaded; 0: never
@@ -28,6 +32,7 @@ struct ServeCommand {
   uint32_t ping_seconds = 5;    // of a stream's silence
   uint32_t max_connections = 1024;
   uint64_t max_body_bytes = 16u << 20;
+  ServiceLog::Options log;
 };
 Result<void> serve(const ServeCommand& options);
 

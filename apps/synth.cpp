@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "commands.h"
+#include "stop_signals.h"
 #include "terminal.h"
 
 namespace rocmforge::apps {
@@ -17,10 +18,17 @@ Result<void> synth(const SynthCommand& options) {
   const TimePoint begin = clock();
   gguf::SynthReport report;
   {
+    const StopSignals signals;
     ProgressLine line;
-    report = TRY(gguf::synthesize(options.out, shape, mix,
-                                  {.pure = options.pure, .sparse = options.sparse, .seed = options.seed},
-                                  [&](uint64_t n) { line.update([&] { return format_bytes(n); }); }));
+    auto made = gguf::synthesize(options.out, shape, mix,
+                                 {.pure = options.pure,
+                                  .sparse = options.sparse,
+                                  .seed = options.seed,
+                                  .output = StopSignals::output(options.overwrite)},
+                                 [&](uint64_t n) { line.update([&] { return format_bytes(n); }); });
+    line.clear();
+    if (!made.ok()) return signals.explained(std::move(made).error());
+    report = *made;
   }
   const double elapsed = seconds(clock() - begin);
   if (!options.json) {

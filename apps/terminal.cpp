@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
-
-#include "base/utf8.h"
 
 namespace rocmforge::apps {
 namespace {
@@ -52,6 +51,16 @@ Result<void> print(std::string_view text) {
   return {};
 }
 
+AnswerOutput::AnswerOutput() : is_terminal_(::isatty(STDOUT_FILENO) == 1) {}
+
+Result<void> AnswerOutput::print(std::string_view piece) {
+  return apps::print(is_terminal_ ? stream_.push(piece) : std::string(piece));
+}
+
+Result<void> AnswerOutput::finish() {
+  return apps::print(stream_.finish());
+}
+
 Result<void> BufferedOutput::print_rest() {
   TRY(print(text));
   text.clear();
@@ -77,34 +86,13 @@ Result<std::string> read_standard_input(size_t max_bytes) {
 }
 
 void say(std::string_view text) {
-  print_error(fmt::format("rocmforge: {}\n", text));
+  print_error(fmt::format("rocmforge: {}\n", printable(text)));
 }
 
-std::string printable(std::string_view text, size_t max_columns) {
-  std::string out;
-  size_t n_columns = 0;
-  for (size_t at = 0; at < text.size();) {
-    if (n_columns >= max_columns) return out + "…";
-    const Utf8Step step = decode_utf8(text, at);
-    const char32_t c = step.code_point;
-    std::string shown;
-    if (c == '\n') {
-      shown = "\\n";
-    } else if (c == '\t') {
-      shown = "\\t";
-    } else if (!step.valid || c < 0x20 || (c >= 0x7F && c < 0xA0)) {
-      for (size_t i = 0; i < step.n_bytes; i++) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[at + i]));
-    } else {
-      shown = text.substr(at, step.n_bytes);
-    }
-    out += shown;
-    n_columns += width(shown);
-    at += step.n_bytes;
-  }
-  return out;
+ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {
+  const char* term = std::getenv("TERM");  // a dumb terminal cannot rewrite a line
+  if (term && std::string_view(term) == "dumb") is_terminal_ = false;
 }
-
-ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 void ProgressLine::clear() {
   if (std::exchange(shown_, false)) print_error("\r\x1b[K");
@@ -116,7 +104,10 @@ void ProgressLine::update(const std::function<std::string()>& text) {
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(100);
   shown_ = true;
-  print_error("\r\x1b[K" + text());
+  // A line that wraps cannot be taken back.
+  struct winsize size{};
+  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  print_error("\r\x1b[K" + printable(text(), is_known ? size.ws_col - 2u : 78u));
 }
 
 std::string Table::text(std::string_view indent) const {

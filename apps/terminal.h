@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/result.h"
 
 namespace rocmforge::apps {
@@ -17,6 +18,18 @@ void prepare_standard_streams();
 // Writes all of `text` to stdout. A reader that went away gives ErrorCode::cancelled, other failures file_write.
 Result<void> print(std::string_view text);
 
+// The answer of a model, as it comes: on a terminal control characters are shown, not sent; elsewhere the bytes pass.
+class AnswerOutput {
+ public:
+  AnswerOutput();
+  Result<void> print(std::string_view piece);
+  Result<void> finish();
+
+ private:
+  const bool is_terminal_;
+  PrintableStream stream_;
+};
+
 // Collects small results and prints them in large pieces.
 struct BufferedOutput {
   std::string text;
@@ -27,12 +40,8 @@ struct BufferedOutput {
 // All of stdin, at most max_bytes.
 Result<std::string> read_standard_input(size_t max_bytes);
 
-// One line to stderr: "rocmforge: text".
+// One line to stderr: "rocmforge: text", as printable() shows it.
 void say(std::string_view text);
-
-// `text` fit for a terminal: control characters and invalid UTF-8 are shown, not sent; at most max_columns characters
-// followed by an ellipsis.
-std::string printable(std::string_view text, size_t max_columns = 96);
 
 // A line on stderr that is rewritten as work goes on, and nothing at all when stderr is no terminal.
 class ProgressLine {

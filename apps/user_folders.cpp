@@ -19,6 +19,10 @@ std::string chat_history_file() {
   return file_under("XDG_STATE_HOME", "/.local/state", "chat_history");
 }
 
+std::string user_settings_file() {
+  return file_under("XDG_CONFIG_HOME", "/.config", "config.toml");
+}
+
 std::string model_cache_file() {
   return file_under("XDG_CACHE_HOME", "/.cache", "models.json");
 }

@@ -5,7 +5,8 @@
 
 namespace rocmforge::apps {
 
-std::string chat_history_file();  // $XDG_STATE_HOME, else ~/.local/state, /rocmforge/chat_history
-std::string model_cache_file();   // $XDG_CACHE_HOME, else ~/.cache, /rocmforge/models.json
+std::string chat_history_file();   // $XDG_STATE_HOME, else ~/.local/state, /rocmforge/chat_history
+std::string user_settings_file();  // $XDG_CONFIG_HOME, else ~/.config, /rocmforge/config.toml
+std::string model_cache_file();    // $XDG_CACHE_HOME, else ~/.cache, /rocmforge/models.json
 
 }  // namespace rocmforge::apps

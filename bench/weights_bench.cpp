@@ -105,7 +105,7 @@ class Model {
   Model() : path_(std::filesystem::temp_directory_path() / "rocmforge_weights_bench.gguf") {
     gguf::HeaderBuilder header;
     for (const Weight& w : weights_) header.add_tensor(w.name, w.shape.dtype, {w.shape.row_elements, w.shape.n_rows});
-    auto writer = *gguf::GgufWriter::create(path_, header);
+    auto writer = *gguf::GgufWriter::create(path_, header, {.durable = false});
     for (const Weight& w : weights_) {
       std::vector<std::byte> bytes(w.shape.file_bytes());
       for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<std::byte>(i * 0x9E3779B97F4A7C15u >> 56);

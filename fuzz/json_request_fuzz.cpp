@@ -55,7 +55,7 @@ struct World {
     };
     source.load = source.unload = [](std::string_view) { return Result<ModelState>(ModelState::ready); };
     api = std::make_unique<Api>(std::move(source), ApiOptions{},
-                                [this](std::function<void()> job) { work.push_back(std::move(job)); });
+                                [this](std::function<void()> job, WorkSize) { work.push_back(std::move(job)); });
   }
 
   void do_work() {

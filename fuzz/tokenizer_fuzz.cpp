@@ -94,6 +94,23 @@ void check_stream(const Tokenizer& t, const std::vector<TokenId>& ids, bool show
   CHECK(streamed == to_valid_utf8(bytes));
 }
 
+// The names found at every place are those that a search of the whole vocabulary finds.
+void check_control_names(const Tokenizer& t, std::string_view text) {
+  text = text.substr(0, 256);
+  const Vocabulary& v = t.vocabulary();
+  PhraseFinder::Scan scan(t.control_names(), text);
+  for (size_t at = 0; at < text.size(); at++) {
+    size_t longest = 0;
+    for (size_t i = 0; i < v.size(); i++) {
+      const std::string_view name = v.tokens[i];
+      const bool counts = v.types[i] == TokenType::control && name.size() > 1 && is_valid_utf8(name);
+      if (counts && name.size() > longest && text.substr(at).starts_with(name)) longest = name.size();
+    }
+    const auto match = scan.longest_at(at);
+    CHECK((match ? match->n_bytes : 0) == longest);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -113,6 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto ids = t.encode(text, encode);
   CHECK(ids.ok());
   check_tokens(t, *ids, encode.parse_special || encode.add_bos || encode.add_eos);
+  check_control_names(t, text);
   const auto decoded = t.decode(*ids, (options & 8) != 0);
   CHECK(decoded.ok());
   check_stream(t, *ids, (options & 8) != 0);

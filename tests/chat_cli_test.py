@@ -8,6 +8,7 @@ import pathlib
 import pty
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import termios
@@ -53,7 +54,9 @@ class Pipe(CliTest):
         _, err = self.chat(f"/help\n/system Be kind.\nHello.\n/reset\n/save {path}\n/system\n/exit\nnever read\n", "-n", 2)
         self.assertIn("/system TEXT", err)
         self.assertEqual(json.loads(path.read_text())["messages"], [{"role": "system", "content": "Be kind."}])
-        self.chat(f"/save {path}\n", "--system", "Be brief.")
+        _, err = self.chat(f"/save {path}\n", "--system", "Be brief.", code=FAILED)
+        self.assertIn("exists already; /save --overwrite", err)
+        self.chat(f"/save --overwrite {path}\n", "--system", "Be brief.")
         self.assertEqual(json.loads(path.read_text())["messages"][0]["content"], "Be brief.")
 
     def test_what_fails_is_said_and_ends_a_pipe(self):
@@ -62,8 +65,27 @@ class Pipe(CliTest):
             _, err = self.chat(text, "-c", 64, code=FAILED)
             self.assertIn(says, err)
 
+    def test_a_pipe_goes_on_after_a_mistake(self):
+        out, err = self.chat("The fox ran.\n/nosuch\nThe bear slept.\n", "-n", 4, code=FAILED)
+        self.assertIn("'/nosuch' is no command", err)
+        first, _ = self.chat("The fox ran.\n", "-n", 4)
+        self.assertTrue(out.startswith(first))
+        self.assertGreater(len(out), len(first), "the line after the mistake was not answered")
+
+    def test_an_answer_leaves_room_for_the_next_question(self):
+        # The bundled model never ends by itself: its first answer filled the context, and no second one had room.
+        out, err = self.chat("Once upon a time\nand then what happened?\nand then?\n")
+        self.assertEqual(err.count("cut here to keep room"), 3, err)
+        self.assertGreater(len(out), 1000)
+
+    def test_three_quotes_hold_several_lines(self):
+        path = self.path / "saved.json"
+        self.chat(f'"""\nline one\n/reset\n\nline two\n"""\n"""a\nb"""\n/save {path}\n', "-n", 2)
+        asked = [m["content"] for m in json.loads(path.read_text())["messages"] if m["role"] == "user"]
+        self.assertEqual(asked, ["line one\n/reset\n\nline two", "a\nb"])
+
     def test_a_full_context_is_said(self):
-        out, err = self.chat("The fox ran.\n", "-c", 32)
+        out, err = self.chat("The fox ran.\n", "-c", 32, "-n", 100)
         self.assertGreater(len(out), 20)
         self.assertIn("context is full", err)
 
@@ -98,11 +120,11 @@ class Terminal(CliTest):
             self.process.wait()
         super().tearDown()
 
-    def start(self, *flags):
+    def start(self, *flags, model=STORY):
         ours, theirs = pty.openpty()
         environment = dict(os.environ, TERM="xterm", XDG_STATE_HOME=str(self.path / "state"), HOME=str(self.path))
         self.process = subprocess.Popen(
-            [cli_test.BINARY, "chat", str(STORY), "--temp", "0", *map(str, flags)], stdin=theirs, stdout=theirs,
+            [cli_test.BINARY, "chat", str(model), "--temp", "0", *map(str, flags)], stdin=theirs, stdout=theirs,
             stderr=theirs, env=environment, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(theirs)
@@ -167,6 +189,68 @@ class Terminal(CliTest):
         self.wait_for("2 messages")
         self.assertLess(len(json.loads(path.read_text())["messages"][1]["content"]), 2500)
         self.wait_for("> ")
+        self.leave()
+
+    def ask_at_length(self):
+        """Asks a question that takes long to read and returns as soon as the line is taken."""
+        self.start("-n", 900)
+        self.type("word " * 600 + "\r")
+        end = time.monotonic() + PATIENCE
+        while not termios.tcgetattr(self.terminal)[3] & termios.ICANON:  # the editor still reads keys
+            self.assertGreater(end, time.monotonic(), "the line was not taken")
+            if select.select([self.terminal], [], [], 0)[0]:
+                os.read(self.terminal, 65536)
+
+    def test_ctrl_c_right_after_a_line_stops_its_answer(self):
+        self.ask_at_length()
+        self.type("\x03")
+        self.wait_for("(stopping; ctrl-C again leaves)")
+        self.wait_for("(stopped)")
+        self.wait_for("> ")
+        self.leave()
+
+    def test_a_second_ctrl_c_leaves(self):
+        for _ in range(20):  # the answer may have stopped before the second one comes
+            self.ask_at_length()
+            self.type("\x03")
+            self.wait_for("(stopping")
+            self.type("\x03")
+            try:
+                self.assertEqual(self.process.wait(1), -signal.SIGINT)
+                return
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.fail("the second ctrl-C never ended the program")
+
+    def test_a_paste_of_several_lines_is_one_question(self):
+        path = self.path / "saved.json"
+        self.start("-n", 2)
+        self.type("\x1b[200~line one\r/reset\rline two\x1b[201~\r")
+        self.wait_for("line two")
+        self.wait_for("\n> ")
+        self.type(f"/save {path}\r")
+        self.wait_for("written to")
+        self.assertEqual(json.loads(path.read_text())["messages"][0]["content"], "line one\n/reset\nline two")
+        self.wait_for("> ")
+        self.leave()
+
+    def test_control_characters_of_an_answer_are_shown(self):
+        # A model whose tokens are escape sequences.
+        model = self.path / "evil.gguf"
+        data = STORY.read_bytes()
+        self.assertIn(b"\xe2\x96\x81the", data)
+        model.write_bytes(data.replace(b"\xe2\x96\x81the", b"\x1b]0;x\x07"[:6]))
+        piped = subprocess.run([cli_test.BINARY, "run", str(model), "--temp", "0", "-n", "60", "-p", "Once upon a time"],
+                               capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(piped.returncode, GOOD, piped.stderr)
+        self.assertIn(b"\x1b]0;x", piped.stdout)
+        self.start("-n", 60, model=model)
+        self.type("Once upon a time\r")
+        self.wait_for("\n")
+        answer = self.wait_for("\n> ")
+        self.assertIn(r"\x1b]0;x", answer)
+        self.assertNotIn("\x1b]0;x", answer)
         self.leave()
 
     def test_lines_can_be_edited_and_come_back(self):

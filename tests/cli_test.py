@@ -9,10 +9,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BINARY = None
@@ -47,7 +49,7 @@ class CliTest(unittest.TestCase):
         self.assertIn(says, text)
 
     def synth(self, mix="Q4_K_M", shape="tiny", name="model.gguf"):
-        self.good("synth", shape, mix, self.path / name, "--sparse")
+        self.good("synth", shape, mix, self.path / name, "--sparse", "--overwrite")
         return self.path / name
 
 
@@ -57,7 +59,18 @@ class Usage(CliTest):
         for command in ("inspect", "quantize", "synth", "tokenize", "detokenize", "render"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
-        self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+ \(([0-9a-f]{10,}|unknown)\)\n$")
+        self.assertEqual(self.good("version"), self.good("--version"))
+        self.assertEqual(self.good("help"), self.good("--help"))
+        self.assertIn("ROCMFORGE_LOG", text)
+
+    def test_help_tells_the_truth(self):
+        types = self.good("quantize", "--help")
+        self.assertIn("Q4_K_M", types)
+        self.assertNotIn("IQ2_XXS", types)
+        self.assertNotIn("the bundled one", self.good("detokenize", "--help"))
+        self.bad(BAD_USAGE, "--hlep", says="did you mean --help?")
+        self.bad(FAILED, "tokenize", "Once upon a time", says="a text comes after the model")
 
     def test_bad_usage_exits_2(self):
         self.bad(BAD_USAGE)
@@ -119,6 +132,17 @@ class Files(CliTest):
         model = self.synth()
         os.truncate(model, 1000)
         self.bad(FAILED, "inspect", model)
+        model = self.synth()
+        os.truncate(model, model.stat().st_size // 2)
+        self.bad(FAILED, "inspect", model, says="incomplete download")
+
+    def test_control_characters_in_a_file_do_not_reach_messages(self):
+        model = self.synth()
+        model.write_bytes(model.read_bytes().replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0\x1b]0;x", 1))
+        done = run("run", model, "-n", "1")
+        self.assertEqual(done.returncode, FAILED)
+        self.assertNotIn(b"\x1b", done.stderr)
+        self.assertIn(rb"\x1b]0;x", done.stderr)
 
     def test_models_are_found_by_name(self):
         models = self.path / "models"
@@ -244,7 +268,7 @@ class Synth(CliTest):
     def test_reports_and_writes(self):
         out = self.path / "m.gguf"
         self.assertIn("tiny in Q8_0", self.good("synth", "tiny", "q8_0", out))
-        report = json.loads(self.good("synth", "tiny", "Q4_0", out, "--json", "--pure", "--seed", "7"))
+        report = json.loads(self.good("synth", "tiny", "Q4_0", out, "--json", "--pure", "--seed", "7", "--overwrite"))
         self.assertEqual(report["file_bytes"], out.stat().st_size)
         self.assertEqual(set(json.loads(self.good("inspect", out, "--json"))["types"]), {"f32", "q4_0"})
 
@@ -265,16 +289,63 @@ class Quantize(CliTest):
         self.assertIn("29 of 38 tensors converted", self.good("quantize", source, out, "q4_k_m"))
         types = json.loads(self.good("inspect", out, "--json"))["types"]
         self.assertEqual(set(types), {"f32", "q4_k", "q6_k"})
-        report = json.loads(self.good("quantize", source, out, "Q4_K", "--pure", "--json", "-t", "2"))
+        report = json.loads(self.good("quantize", source, out, "Q4_K", "--pure", "--json", "-t", "2", "--overwrite"))
         self.assertEqual(report["n_converted"], 29)
         self.assertLess(report["relative_error"], 0.1)
         inspected = json.loads(self.good("inspect", out, "--json"))
         self.assertEqual(set(inspected["types"]), {"f32", "q4_k"})
         self.assertEqual(inspected["weight_bytes"], report["bytes_after"])
 
+    def test_the_input_is_never_the_output(self):
+        source = self.synth("F16")
+        link, hard = self.path / "link.gguf", self.path / "hard.gguf"
+        link.symlink_to(source)
+        os.link(source, hard)
+        before = source.read_bytes()
+        for out in (source, link, hard):
+            for flags in ((), ("--overwrite",)):
+                self.bad(FAILED, "quantize", source, out, "Q4_0", *flags, says="is the input")
+        self.assertEqual(source.read_bytes(), before)
+
+    def test_an_existing_file_is_replaced_only_when_asked(self):
+        source, out = self.synth("F16"), self.path / "out.gguf"
+        out.write_text("precious")
+        self.bad(FAILED, "quantize", source, out, "Q4_0", says="exists already; --overwrite replaces it")
+        self.bad(FAILED, "synth", "tiny", "Q4_0", out, says="exists already; --overwrite replaces it")
+        self.assertEqual(out.read_text(), "precious")
+        self.good("quantize", source, out, "Q4_0", "--overwrite")
+        self.good("inspect", out)
+
+    def test_a_signal_leaves_nothing_behind(self):
+        source = self.synth("F16", shape="llama-1b")
+        out = self.path / "out.gguf"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+            out.write_text("before")
+            process = subprocess.Popen([BINARY, "quantize", str(source), str(out), "Q4_K_M", "--overwrite"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            while process.poll() is None and not self.is_writing(process):
+                time.sleep(0.01)
+            process.send_signal(number)
+            self.assertEqual(process.wait(60), -number)
+            self.assertEqual(out.read_text(), "before")
+            left = set(self.path.iterdir()) - {source, out}
+            if number == signal.SIGKILL:  # a file system without O_TMPFILE keeps what a killed process wrote
+                left = {file for file in left if file.suffix != ".part"}
+            self.assertEqual(left, set())
+
+    def is_writing(self, process):
+        names = []
+        for fd in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+            try:
+                names.append(os.readlink(fd))
+            except OSError:  # closed meanwhile
+                pass
+        return any(name.startswith(str(self.path)) and name.endswith(("(deleted)", ".part")) for name in names)
+
     def test_quantized_weights_only_when_allowed(self):
         source, out = self.synth("Q8_0"), self.path / "out.gguf"
-        self.bad(FAILED, "quantize", source, out, "Q4_0", says="quantized already")
+        self.bad(FAILED, "quantize", source, out, "Q4_0", says="--allow-requantize")
         self.assertFalse(out.exists())
         self.good("quantize", source, out, "Q4_0", "--allow-requantize")
 

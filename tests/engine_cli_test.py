@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -45,6 +46,28 @@ class Run(CliTest):
         self.assertEqual(say(1), say(1))
         self.assertNotEqual(say(1), say(2))
 
+    def test_without_a_seed_texts_differ_and_stats_name_the_seed(self):
+        texts = {self.good("run", "-n", 30, "--temp", 1.5) for _ in range(4)}
+        self.assertGreater(len(texts), 1)
+        done = run("run", "-n", 30, "--temp", 1.5, "--stats")
+        seed = re.search(rb"; seed (\d+)", done.stderr).group(1).decode()
+        self.assertEqual(done.stdout.decode(), self.good("run", "-n", 30, "--temp", 1.5, "--seed", seed))
+
+    def test_a_prompt_after_the_model_and_piped_text(self):
+        flags = ("-n", 10, "--temp", 0)
+        expected = self.good("run", "-p", "The old man", *flags)
+        self.assertEqual(expected, self.good("run", STORY, "The old man", *flags))
+        self.assertEqual(expected, self.good("run", *flags, input=b"The old man\n"))
+        self.assertEqual(expected, self.good("run", "-p", "The old man", *flags, input=b"not read"))
+        self.assertEqual(self.good("run", "-p", "The\nold man", *flags), self.good("run", STORY, "The", *flags, input=b"old man"))
+        self.assertEqual(self.good("run", *flags), self.good("run", *flags, input=b""))
+
+    def test_the_bundled_model_has_a_name(self):
+        empty = {"ROCMFORGE_MODELS": str(self.path)}
+        for name in ("story-q4_k_m", "story-q4_k_m.gguf"):
+            self.good("run", name, "-n", 1, env=empty)
+            self.good("tokenize", name, "text", env=empty)
+
     def test_json(self):
         report = json.loads(self.good("run", "-n", 12, "--temp", 0, "--ignore-eos", "--json"))
         self.assertEqual((len(report["tokens"]), report["finish_reason"]), (12, "length"))
@@ -70,7 +93,9 @@ class Run(CliTest):
         self.bad(FAILED, "run", "--device", "elephant", says="elephant")
         self.bad(FAILED, "run", "--temp", "nan", says="temperature")
         self.bad(FAILED, "run", "--top-p", 1.5, says="top_p")
-        self.bad(BAD_USAGE, "run", "--load", "later", says="--load")
+        self.bad(BAD_USAGE, "run", "--load", "later", says="--load: 'later' is none of: eager, lazy")
+        self.bad(BAD_USAGE, "run", "--kv", "q8_0", says="--kv: 'q8_0' is none of: f16, f32")
+        self.bad(FAILED, "run", "--device", "banana", says="auto, cpu, gpu")
 
     def test_statistics_go_to_stderr(self):
         done = run("run", "-n", 5, "--stats")

@@ -12,6 +12,7 @@
 #include "gpu/module.h"
 #include "support/engine_fixture.h"
 #include "support/golden_check.h"
+#include "support/large_model.h"
 
 namespace rocmforge {
 namespace {
@@ -95,6 +96,35 @@ TEST_P(GpuDeviceQuants, AreTheSameInLongAndInShortPasses) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuDeviceQuants, ::testing::ValuesIn(testing::kQuantCases),
                          [](const auto& test) { return std::string(test.param.type); });
+
+// Passes of so many rows that every kind of product is among them.
+TEST(GpuDeviceLarge, ActivationsThatHalvesCannotHoldGiveTheCpusLogits) {
+  if (!has_gpu()) GTEST_SKIP() << "this machine has no GPU, or no module for it";
+  const testing::TempDir dir;
+  const std::string path = dir.file("large.gguf");
+  const testing::TinyModel shape{
+      .width = 256, .ff_width = 512, .n_heads = 4, .n_kv_heads = 2, .head_size = 64, .n_layers = 2, .n_context = 512};
+  for (const char* mix : {"F16", "BF16", "Q8_0", "Q4_K_M"}) {
+    testing::write_large_model(path, shape, mix);
+    const auto tokens = testing::some_tokens(420, 96);
+    const auto logits = [&](const LoadedModel& model, uint32_t max_rows) {
+      Session session = model.session(KvType::f32, max_rows);
+      return testing::evaluate_all(session, tokens);
+    };
+    const auto expected = logits(LoadedModel::open(path), 64);
+    const LoadedModel model = open_on_gpu(path);
+    for (const uint32_t max_rows : {1u, 4u, 14u, 30u, 60u, 100u, 200u, 420u}) {
+      const auto got = logits(model, max_rows);
+      ASSERT_EQ(got.size(), expected.size());
+      double error = 0, square = 0;
+      for (size_t i = 0; i < got.size(); i++) {
+        error += std::pow(double{got[i]} - expected[i], 2);
+        square += std::pow(double{expected[i]}, 2);
+      }
+      EXPECT_LE(error, 2e-3 * square) << mix << ", " << max_rows << " rows at once";
+    }
+  }
+}
 
 // Greedy answers of the bundled model, of requests that run together.
 class GpuDeviceEngine : public ::testing::Test {

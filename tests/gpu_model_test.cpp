@@ -16,6 +16,7 @@
 #include "gpu/backend.h"
 #include "gpu/emu/device.h"
 #include "kv/page.h"
+#include "support/large_model.h"
 #include "support/loaded_model.h"
 #include "support/support.h"
 #include "support/tiny_model.h"
@@ -195,6 +196,34 @@ TEST_F(GpuModel, PassesThatNobodyWaitsForKeepTheirBatches) {
     return last;
   };
   EXPECT_EQ(logits(tokens.size()), logits(kRows));
+}
+
+// Many rows are multiplied as halves, few as bytes: on every kind of device.
+TEST_F(GpuModel, ActivationsThatHalvesCannotHoldGiveTheCpusLogits) {
+  const auto tokens = some_tokens(12, 96);
+  for (const char* mix : {"F16", "Q8_0"}) {
+    testing::write_large_model(path_, {.n_layers = 1}, mix);
+    const auto logits = [&](const testing::LoadedModel& model, uint32_t max_rows) {
+      Session session = model.session(KvType::f32, max_rows);
+      return testing::evaluate_all(session, tokens);
+    };
+    const auto expected = logits(testing::LoadedModel::open(path_), 64);
+    for (uint32_t device = 0; device < gpu::emu::kNumDevices; device++) {
+      for (const uint32_t max_rows : {12u, 3u}) {
+        SCOPED_TRACE(std::string(mix) + ", device " + std::to_string(device) + ", " + std::to_string(max_rows));
+        auto backend = GpuBackend::open(gpu::emu::api(), device);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
+        const auto got = logits(testing::LoadedModel::open_on(std::move(*backend), path_), max_rows);
+        ASSERT_EQ(got.size(), expected.size());
+        double error = 0, square = 0;
+        for (size_t i = 0; i < got.size(); i++) {
+          error += (double{got[i]} - expected[i]) * (double{got[i]} - expected[i]);
+          square += double{expected[i]} * expected[i];
+        }
+        EXPECT_LE(error, 2e-3 * square);  // activations are bytes on the CPU
+      }
+    }
+  }
 }
 
 size_t n_open_files() {

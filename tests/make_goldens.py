@@ -4,6 +4,7 @@
 usage: make_goldens.py FOLDER GENERATOR NAME...
 A NAME is a model of the generator (tiny_models.py of the reference material), optionally with its dimensions:
 llama@1003-384-800-4-2-96-2. Files that are there already are kept; a lock keeps two build trees from making one twice.
+list.tsv is what the generator lists, where it can: name, architecture, kind and what the model is for.
 """
 import fcntl
 import os
@@ -19,6 +20,10 @@ if not generator.exists():
 folder.mkdir(parents=True, exist_ok=True)
 with open(folder / "lock", "w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
+    if "--list" in generator.read_text():
+        listed = subprocess.run([sys.executable, generator, "--list"], check=True, capture_output=True, text=True)
+        (folder / "list.tsv.new").write_text(listed.stdout)
+        os.rename(folder / "list.tsv.new", folder / "list.tsv")
     for name in names:
         target = folder / f"{name}.gguf"
         if target.exists():

@@ -17,7 +17,7 @@ kernels of matrix instructions there is instead
   balance        cycles of vector instructions for each cycle of the matrix unit
 
 It is arithmetic, not a measurement, and counts both sides of every branch. With --markdown one line per kernel, figures of
-the targets side by side, as docs/performance.md has them.
+the targets side by side, as docs/lab-notebook.md has them.
 """
 import argparse
 import collections
@@ -35,7 +35,7 @@ CARDS = {
     "gfx90a": Card("MI250X, one die", 110, 4, 1.7, 1600, 64, 4, 32),
     "gfx942": Card("MI300X", 304, 4, 2.1, 5300, 64, 4, 16),
 }
-LATENCY = 0.7e-6  # seconds from a load to its data while memory is busy: assumed, see docs/performance.md
+LATENCY = 0.7e-6  # seconds from a load to its data while memory is busy: assumed, see docs/lab-notebook.md
 
 # Bytes of weights, scales and all, that come with a streamed load of 16.
 BYTES_PER_LOAD = {"q4_k": 144 / 8, "q6_k": 210 / 8, "q8_0": 34 / 2, "f16": 16, "bf16": 16}

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # The checks that block a change and are too slow for every build. Run by `make ci`, which installs what they need.
 # Each stage has a budget in seconds on 2 cores; going over is printed, a failing stage ends the run.
+#
+# A stage whose rooms did not change runs its short form. `make nightly` sets RF_NIGHTLY: every stage runs its long form.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
-fuzz_seconds=${FUZZ_SECONDS:-60}
+nightly=${RF_NIGHTLY:-}
 total_start=$SECONDS
 
 stage() {  # stage NAME BUDGET COMMAND...
@@ -17,16 +19,52 @@ stage() {  # stage NAME BUDGET COMMAND...
   if [ "$took" -gt "$budget" ]; then printf '== %s went over its budget\n' "$name"; fi
 }
 
-tests_under() {  # tests_under PRESET TARGETS CTEST_ARGS...
-  local preset=$1 targets=$2
-  shift 2
-  cmake --preset "$preset" >/dev/null
-  # shellcheck disable=SC2086
-  cmake --build --preset "$preset" -j "$jobs" --target $targets
-  ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@"
+# Source files that changed in the last 20 commits.
+changed_sources() {
+  local n=20 base
+  if [ "$(git rev-list --count HEAD)" -le "$n" ]; then
+    base=$(git hash-object -t tree /dev/null)
+  else
+    base=$(git rev-parse "$(git rev-list --max-count=$((n + 1)) HEAD | tail -n 1)")
+  fi
+  git diff --name-only --diff-filter=d "$base" HEAD -- "$@"
 }
 
-address_and_undefined() { tests_under asan all; }
+has_changed() {  # has_changed ROOM...: whether a source of these rooms changed; always true in the nightly run
+  local room patterns=()
+  [ -z "$nightly" ] || return 0
+  for room in "$@"; do patterns+=("src/$room/*"); done
+  [ -n "$(changed_sources "${patterns[@]}")" ]
+}
+
+run_programs() {  # run_programs PRESET PROGRAM...: whole test programs, two at a time, which is faster than ctest
+  local preset=$1 program
+  shift
+  for program in "$@"; do find "build/$preset" -name "$program" -type f; done |
+    xargs -P "$jobs" -I{} bash -c '{} --gtest_brief=1 >"{}.log" 2>&1 || { cat "{}.log"; echo "{} failed"; exit 255; }'
+}
+
+# What reads foreign bytes and shares memory, always; kernels and whole models when their rooms changed. The nightly run
+# takes every test, one by one, and sanitizes the tests themselves.
+address_and_undefined() {
+  local programs="engine_test tokenizer_hostile_test base_test thread_test tensor_test gguf_test gguf_large_file_test
+    gguf_bad_input_test gguf_models_test tokenizer_test jinja_test chat_template_test model_test weights_test
+    weights_memory_test kv_test plan_test http_test api_test server_test page_test"  # the longest first
+  if has_changed cpu; then programs+=" cpu_test"; fi
+  if has_changed gpu; then programs+=" gpu_emu_test gpu_kernels_test"; fi
+  if [ -n "$nightly" ]; then
+    cmake --preset asan -DRF_SANITIZE_TESTS=ON >/dev/null
+    cmake --build --preset asan -j "$jobs"
+    ctest --test-dir build/asan --output-on-failure -j "$jobs"
+    return
+  fi
+  cmake --preset asan -DRF_SANITIZE_TESTS=OFF >/dev/null
+  # shellcheck disable=SC2086
+  cmake --build --preset asan -j "$jobs" --target $programs fuzzers rocmforge
+  # shellcheck disable=SC2086
+  ROCMFORGE_SIMULATION_SEEDS=200 run_programs asan $programs
+  ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '_corpus$|^cli'
+}
 
 # Only what shares state between threads. The programs are run themselves: ctest would miss those that were not built.
 threads() {
@@ -34,21 +72,24 @@ threads() {
   cmake --preset tsan >/dev/null
   # shellcheck disable=SC2086
   cmake --build --preset tsan -j "$jobs" --target $programs
-  for program in $programs; do
-    ROCMFORGE_SIMULATION_SEEDS=200 "$(find build/tsan -name "$program" -type f)" --gtest_brief=1
-  done
+  # shellcheck disable=SC2086
+  ROCMFORGE_SIMULATION_SEEDS=200 run_programs tsan $programs
 }
 
-# Lives of a scheduler, by seed: whatever is found is found again by its seed.
+# Random request traffic against the scheduler. A failure prints its seed.
 simulation() {
+  local seeds=20000
+  if has_changed engine kv; then seeds=100000; fi
   cmake --preset release >/dev/null
   cmake --build --preset release -j "$jobs" --target engine_test
-  ROCMFORGE_SIMULATION_SEEDS=100000 build/release/src/engine/engine_test --gtest_brief=1 \
+  ROCMFORGE_SIMULATION_SEEDS=$seeds build/release/src/engine/engine_test --gtest_brief=1 \
     --gtest_filter='SchedulerSimulation.*'
 }
 
 fuzzers() {
-  local target names=()
+  local target names=() fuzz_seconds=20
+  if has_changed base gguf tensor tokenizer server; then fuzz_seconds=40; fi
+  if [ -n "$nightly" ]; then fuzz_seconds=600; fi
   for target in build/asan/fuzz/*_fuzz; do names+=("$(basename "$target")"); done
   printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c '
     corpus=fuzz/corpus/{}
@@ -60,20 +101,13 @@ fuzzers() {
     rm -f "$work.log"'
 }
 
-changed_sources() {  # of the last 20 commits, newest first
-  local base
-  base=$(git rev-list --max-count=21 HEAD | tail -n 1)
-  if [ "$(git rev-list --count HEAD)" -le 21 ]; then base=$(git hash-object -t tree /dev/null); fi
-  git diff --name-only --diff-filter=d "$base" HEAD -- '*.cpp' '*.h'
-}
-
-formatting() { changed_sources | xargs -r clang-format-19 --dry-run -Werror; }
+formatting() { changed_sources '*.cpp' '*.h' | xargs -r clang-format-19 --dry-run -Werror; }
 
 # As many of the changed files as the time allows. Findings are shown and do not fail the run: the analyzer has false
 # positives that differ from file to file.
 tidy() {
-  local deadline=$((SECONDS + 150)) n_done=0 n_with_findings=0 files
-  mapfile -t files < <(changed_sources | grep '\.cpp$' | shuf --random-source=<(git rev-parse HEAD))
+  local deadline=$((SECONDS + ${nightly:+9}90)) n_done=0 n_with_findings=0 files
+  mapfile -t files < <(changed_sources '*.cpp' | shuf --random-source=<(git rev-parse HEAD))
   for file in "${files[@]}"; do
     [ $SECONDS -lt $deadline ] || break
     grep -q "/$file\"" build/asan/compile_commands.json || continue
@@ -87,7 +121,7 @@ tidy() {
 # are compiled from has changed; hot kernels must not spill registers.
 gpu_modules() {
   local targets="gfx90a;gfx1100" module
-  if changed_sources | grep -qE '^src/(gpu|tensor)/'; then
+  if has_changed gpu tensor; then
     targets="gfx90a;gfx942;gfx1030;gfx1100;gfx1101;gfx1151;gfx1200;gfx1201"
   fi
   cmake --preset release -DRF_HIP_TARGETS="$targets" >/dev/null
@@ -102,11 +136,20 @@ gpu_modules() {
   tools/amd_registers.py
 }
 
-# Every family, geometry and wave size on the emulated GPUs, of which `make test` runs some.
-gpu_families() {
+# The tests that `make test` leaves out: every family, geometry and wave size against the reference. The short form runs
+# llama alone.
+references() {
+  local only=llama
+  if has_changed tensor model plan cpu gpu; then only=.; fi
   cmake --preset release -DRF_TESTS=ON >/dev/null
-  cmake --build --preset release -j "$jobs" --target gpu_logits_test
-  ctest --test-dir build/release --output-on-failure -j "$jobs" -L '^ci$'
+  cmake --build --preset release -j "$jobs"
+  ctest --test-dir build/release --output-on-failure -j "$jobs" -L '^ci$' -R "$only"
+}
+
+# Every file includes what it uses: the build without precompiled headers says so.
+includes() {
+  cmake --preset release -B build/plain -DRF_PCH=OFF -DRF_TESTS=ON >/dev/null
+  cmake --build build/plain -j "$jobs"
 }
 
 web() {
@@ -115,23 +158,44 @@ web() {
   tools/web_tests.sh
 }
 
-# The server as a process of its own, under load and faults: the short forms.
+# The server as a process of its own, under load and faults.
 serving() {
+  local form=()
+  if [ -n "$nightly" ]; then form=(--long); fi
   cmake --preset release -DRF_TESTS=ON >/dev/null
-  cmake --build --preset release -j "$jobs" --target rocmforge serving_load
+  cmake --build --preset release -j "$jobs" --target rocmforge serving_load serving_attacks
   for scenario in start throughput streams connections overload kills drain soak; do
-    build/release/tests/load/serving_load build/release/rocmforge models/story-q4_k_m.gguf "$scenario"
+    build/release/tests/load/serving_load build/release/rocmforge models/story-q4_k_m.gguf "$scenario" "${form[@]}"
   done
+  build/release/tests/load/serving_attacks build/release/rocmforge models/story-q4_k_m.gguf
+}
+
+# Three servers behind HAProxy: it measures, and wants a machine for itself.
+scaling() {
+  tools/install.sh haproxy || echo "haproxy cannot be installed: the test will say so"
+  python3 tests/scaling_test.py build/release/rocmforge
+}
+
+# The Debian packages, installed, used, upgraded and purged in a fresh Debian.
+packages() {
+  make deb JOBS="$jobs"
+  tools/install.sh mmdebstrap || echo "mmdebstrap cannot be installed: the test of the packages will say so"
+  python3 tests/deb_test.py build/release/packages
 }
 
 stage "GPU modules" 420 gpu_modules
-stage "families on emulated GPUs" 300 gpu_families
-stage "serving" 180 serving
+stage "references" 300 references
+stage "serving" 240 serving
 stage "web page and OpenAI client" 120 web
 stage "tests under address and undefined sanitizers" 900 address_and_undefined
 stage "tests under thread sanitizer" 480 threads
 stage "scheduler simulation" 180 simulation
-stage "fuzzers, $fuzz_seconds s each" 240 fuzzers
+stage "fuzzers" 240 fuzzers
 stage "clang-format" 30 formatting
+if [ -n "$nightly" ]; then
+  stage "servers behind HAProxy" 120 scaling
+  stage "includes" 1200 includes
+  stage "packages" 900 packages
+fi
 stage "clang-tidy" 180 tidy
 printf '\nall stages passed in %d s\n' $((SECONDS - total_start))

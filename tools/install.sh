@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# Installs the named Debian packages, those that are missing only; sudo only when not root.
+# Installs the named Debian packages, those that are missing only; sudo only when not root. Of names joined by | the
+# first one counts that this release has: libboost1.81-dev|libboost-dev.
 set -euo pipefail
 
+is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+
+# The name that counts; the last one where the release is said to have none (no list was fetched yet, or a mistake).
+choose() {
+  local name
+  for name in ${1//|/ }; do
+    if is_installed "$name" || apt-cache show "$name" >/dev/null 2>&1; then break; fi
+  done
+  echo "$name"
+}
+
 missing=()
-for package in "$@"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-done
+for names in "$@"; do is_installed "$(choose "$names")" || missing+=("$names"); done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 as_root=()
-[ "$(id -u)" -eq 0 ] || as_root=(sudo)
 echo "installing: ${missing[*]}"
+if [ "$(id -u)" -ne 0 ]; then
+  as_root=(sudo)
+  echo "apt-get runs as root: sudo may ask for your password"
+fi
 export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+chosen=()
+for names in "${missing[@]}"; do chosen+=("$(choose "$names")"); done
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${chosen[@]}" >/dev/null

@@ -15,12 +15,15 @@ std::string_view error_name(ErrorCode code) {
     RF_NAME(unsupported);
     RF_NAME(limit_exceeded);
     RF_NAME(cancelled);
+    RF_NAME(internal);
+    RF_NAME(no_thread);
     RF_NAME(file_not_found);
     RF_NAME(file_not_regular);
     RF_NAME(file_empty);
     RF_NAME(file_access);
     RF_NAME(file_read);
     RF_NAME(file_write);
+    RF_NAME(file_exists);
     RF_NAME(file_truncated);
     RF_NAME(file_changed);
     RF_NAME(json_syntax);

@@ -19,6 +19,8 @@ enum class ErrorCode : uint16_t {
   unsupported,       // understood, and deliberately not done
   limit_exceeded,    // a stated limit (size, depth, count, time) was reached
   cancelled,
+  internal,   // an exception that nobody expected: our bug
+  no_thread,  // the system starts no more threads: a limit of the process, its user or its container
 
   // base: files and the operating system
   file_not_found,
@@ -27,6 +29,7 @@ enum class ErrorCode : uint16_t {
   file_access,  // permission
   file_read,    // the operating system reported an I/O error
   file_write,
+  file_exists,     // a file stands where a new one was to be written
   file_truncated,  // the file ended before the bytes that were promised
   file_changed,    // another file stands where the opened one stood
 

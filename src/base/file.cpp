@@ -169,87 +169,15 @@ bool File::is_cached(uint64_t offset, uint64_t n_bytes) const {
   return true;
 }
 
+bool File::is_at(const std::string& path) const {
+  struct stat s;
+  return ::stat(path.c_str(), &s) == 0 && s.st_dev == identity_.device && s.st_ino == identity_.inode;
+}
+
 Result<FileIdentity> File::current_identity() const {
   struct stat s;
   if (::stat(path_.c_str(), &s) != 0) return open_error(path_, errno);
   return identity_of(s);
-}
-
-Error FileWriter::failed(const char* what) const {
-  return {ErrorCode::file_write, fmt::format("file '{}': {}: {}", path_, what, system_text(errno))};
-}
-
-Result<FileWriter> FileWriter::create(const std::string& path) {
-  FileWriter writer;
-  writer.path_ = path;
-  struct stat s;
-  const bool exists = ::stat(path.c_str(), &s) == 0;
-  if (exists && S_ISDIR(s.st_mode)) {
-    return Error{ErrorCode::file_not_regular, fmt::format("file '{}': is a directory", path)};
-  }
-  if (exists && !S_ISREG(s.st_mode)) {
-    writer.fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-  } else {
-    writer.temporary_path_ = fmt::format("{}.{}.part", path, ::getpid());
-    writer.fd_ = ::open(writer.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  }
-  if (writer.fd_ < 0) {
-    writer.temporary_path_.clear();
-    return writer.failed("cannot create");
-  }
-  return writer;
-}
-
-FileWriter::FileWriter(FileWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_path_(std::exchange(other.temporary_path_, {})),
-      position_(other.position_),
-      fd_(std::exchange(other.fd_, -1)) {}
-
-FileWriter::~FileWriter() {
-  if (fd_ >= 0) ::close(fd_);
-  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
-}
-
-Result<void> FileWriter::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return failed("cannot write");
-    }
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    position_ += static_cast<uint64_t>(n);
-  }
-  return {};
-}
-
-Result<void> FileWriter::write_at(std::span<const std::byte> bytes, uint64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        ::pwrite(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30), static_cast<off_t>(offset));
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return failed("cannot write");
-    }
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-  return {};
-}
-
-Result<void> FileWriter::resize(uint64_t n_bytes) {
-  if (temporary_path_.empty()) return {};  // a device has no length
-  if (::ftruncate(fd_, static_cast<off_t>(n_bytes)) != 0) return failed("cannot resize");
-  return {};
-}
-
-Result<void> FileWriter::commit() {
-  if (::close(std::exchange(fd_, -1)) != 0) return failed("cannot close");
-  if (temporary_path_.empty()) return {};
-  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return failed("cannot rename into place");
-  temporary_path_.clear();
-  return {};
 }
 
 Result<std::string> read_whole_file(const std::string& path, uint64_t max_bytes) {

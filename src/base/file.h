@@ -1,7 +1,7 @@
 #pragma once
 // Files by position, never by mapping: a mapped file that shrinks kills the process, a short pread is an error value.
 //
-// File reads; FileWriter writes. Only regular files are opened, and opening never blocks (a named pipe would).
+// File reads; base/file_writer.h writes. Only regular files are opened, and opening never blocks (a named pipe would).
 // Threads: read_at may be called from many threads at once.
 
 #include <sys/types.h>
@@ -54,10 +54,13 @@ class File {
   Result<void> read_direct_at(std::span<std::byte> to, uint64_t offset) const;
   static constexpr size_t kDirectAlignment = 4096;
 
-  // Whether these bytes are in the page cache, all of them as far as can be told, so that a buffered read costs a copy and
-  // no I/O. Asking moves nothing into the cache where the system can be asked (Linux 6.5, for files one may write to);
-  // elsewhere a few pages of them are tried. REQUIRES: n_bytes > 0
+  // Whether these bytes are in the page cache, all of them as far as can be told, so that a buffered read costs a copy
+  // and no I/O. Asking moves nothing into the cache where the system can be asked (Linux 6.5, for files one may write
+  // to); elsewhere a few pages of them are tried. REQUIRES: n_bytes > 0
   bool is_cached(uint64_t offset, uint64_t n_bytes) const;
+
+  // Whether `path`, followed through links, is this very file: the same device and inode.
+  bool is_at(const std::string& path) const;
 
   // The file's state on disk now: the size and time change under a writer, the inode when it is replaced at its path.
   Result<FileIdentity> current_identity() const;
@@ -71,32 +74,6 @@ class File {
   const FileCalls* calls_ = nullptr;
   int fd_ = -1;
   int direct_fd_ = -1;
-};
-
-// Writes a new file and publishes it whole: everything goes to a temporary name beside the target, commit() renames.
-// Without commit() nothing is left behind. A target that is a device (/dev/null) is written directly.
-class FileWriter {
- public:
-  static Result<FileWriter> create(const std::string& path);
-  ~FileWriter();
-  FileWriter(FileWriter&&) noexcept;
-  FileWriter& operator=(FileWriter&&) = delete;
-
-  Result<void> write(std::span<const std::byte> bytes);
-  Result<void> write_at(std::span<const std::byte> bytes, uint64_t offset);
-  // Makes the file n_bytes long without writing: a hole that reads as zeros.
-  Result<void> resize(uint64_t n_bytes);
-  uint64_t position() const { return position_; }
-  Result<void> commit();
-
- private:
-  FileWriter() = default;
-  Error failed(const char* what) const;
-
-  std::string path_;
-  std::string temporary_path_;  // empty: the target is written directly
-  uint64_t position_ = 0;
-  int fd_ = -1;
 };
 
 // A whole small file, at most max_bytes.

@@ -127,33 +127,6 @@ TEST(File, KnowsThatAPartlyCachedRangeIsNotCached) {
   EXPECT_FALSE(file.is_cached(0, 2 * kHalf));
 }
 
-TEST(FileWriter, PublishesWholeOrNotAtAll) {
-  const TempDir dir;
-  const std::string path = dir.write("out", "before");
-  {
-    FileWriter writer = *FileWriter::create(path);
-    ASSERT_TRUE(writer.write(std::as_bytes(std::span("after", 5))).ok());
-    EXPECT_EQ(testing::read_text(path), "before");
-  }
-  EXPECT_EQ(testing::read_text(path), "before");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1) << "the temporary file stayed";
-
-  FileWriter writer = *FileWriter::create(path);
-  ASSERT_TRUE(writer.write(std::as_bytes(std::span("after", 5))).ok());
-  ASSERT_TRUE(writer.resize(8).ok());
-  ASSERT_TRUE(writer.commit().ok());
-  EXPECT_EQ(testing::read_text(path), std::string("after\0\0\0", 8));
-}
-
-TEST(FileWriter, WritesIntoADeviceWithoutReplacingIt) {
-  FileWriter writer = *FileWriter::create("/dev/null");
-  EXPECT_TRUE(writer.write(std::as_bytes(std::span("x", 1))).ok());
-  EXPECT_TRUE(writer.commit().ok());
-  EXPECT_EQ(FileWriter::create("/absent/x").error().code, ErrorCode::file_write);
-  FileWriter full = *FileWriter::create("/dev/full");
-  EXPECT_EQ(full.write(std::as_bytes(std::span("x", 1))).error().code, ErrorCode::file_write);
-}
-
 TEST(ReadWholeFile, StopsAtItsLimit) {
   const TempDir dir;
   const std::string path = dir.write("a", "12345");

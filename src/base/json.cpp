@@ -7,8 +7,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <unordered_map>
 
+#include "base/entry_index.h"
+#include "base/seeded_hash.h"
 #include "base/utf8.h"
 
 namespace rocmforge {
@@ -24,18 +25,21 @@ class Builder {
   using error_code = boost::json::error_code;
   using string_view = boost::json::string_view;
 
+  explicit Builder(size_t max_members) : max_members_(max_members) {}
+
   JsonValue root;
+  bool has_too_many_members = false;
 
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
   bool on_array_begin(error_code&) { return open(JsonArray{}); }
-  bool on_array_end(size_t, error_code&) { return close(); }
+  bool on_array_end(size_t, error_code& error) { return close(error); }
   bool on_object_begin(error_code&) { return open(JsonObject{}); }
-  bool on_object_end(size_t, error_code&) { return close(); }
+  bool on_object_end(size_t, error_code& error) { return close(error); }
   bool on_string_part(string_view part, size_t, error_code&) { return append(part); }
-  bool on_string(string_view part, size_t, error_code&) {
+  bool on_string(string_view part, size_t, error_code& error) {
     append(part);
-    return add(std::exchange(text_, {}));
+    return add(std::exchange(text_, {}), error);
   }
   bool on_key_part(string_view part, size_t, error_code&) { return append(part); }
   bool on_key(string_view part, size_t, error_code&) {
@@ -44,8 +48,8 @@ class Builder {
     return true;
   }
   bool on_number_part(string_view part, error_code&) { return append(part); }
-  bool on_int64(int64_t v, string_view, error_code&) { return text_.clear(), add(v); }
-  bool on_uint64(uint64_t v, string_view, error_code&) { return text_.clear(), add(v); }
+  bool on_int64(int64_t v, string_view, error_code& error) { return text_.clear(), add(v, error); }
+  bool on_uint64(uint64_t v, string_view, error_code& error) { return text_.clear(), add(v, error); }
   // Boost 1.81 computes doubles only approximately, so the digits are converted again, to the nearest double.
   bool on_double(double, string_view part, error_code& error) {
     append(part);
@@ -60,18 +64,18 @@ class Builder {
       }
       exact = digits[0] == '-' ? -0.0 : 0.0;
     }
-    return add(exact);
+    return add(exact, error);
   }
-  bool on_bool(bool v, error_code&) { return add(v); }
-  bool on_null(error_code&) { return add(nullptr); }
+  bool on_bool(bool v, error_code& error) { return add(v, error); }
+  bool on_null(error_code& error) { return add(nullptr, error); }
   bool on_comment_part(string_view, error_code&) { return true; }
   bool on_comment(string_view, error_code&) { return true; }
 
  private:
   struct Open {
     JsonValue value;
-    std::string key;                                // of the member being read
-    std::unordered_map<std::string, size_t> where;  // members by key: repeats stay linear
+    std::string key;     // of the member being read
+    EntryIndex members;  // by key: repeats stay linear
   };
 
   bool append(string_view part) {
@@ -82,12 +86,12 @@ class Builder {
     stack_.push_back({std::move(value), {}, {}});
     return true;
   }
-  bool close() {
+  bool close(error_code& error) {
     JsonValue done = std::move(stack_.back().value);
     stack_.pop_back();
-    return add(std::move(done));
+    return add(std::move(done), error);
   }
-  bool add(JsonValue value) {
+  bool add(JsonValue value, error_code& error) {
     if (stack_.empty()) {
       root = std::move(value);
       return true;
@@ -98,15 +102,23 @@ class Builder {
       return true;
     }
     auto& object = std::get<JsonObject>(top.value.state());
-    const auto [at, is_new] = top.where.emplace(top.key, object.size());
-    if (is_new) {
-      object.emplace_back(std::move(top.key), std::move(value));
-    } else {
-      object[at->second].second = std::move(value);
+    const auto there = top.members.find(
+        object.size(), [&] { return seeded_hash(top.key); }, [&](size_t i) { return object[i].first == top.key; });
+    if (there) {
+      object[*there].second = std::move(value);
+      return true;
     }
+    if (object.size() == max_members_) {
+      has_too_many_members = true;
+      error = boost::json::error::object_too_large;
+      return false;
+    }
+    object.emplace_back(std::move(top.key), std::move(value));
+    top.members.add_last(object.size(), [&](size_t i) { return seeded_hash(object[i].first); });
     return true;
   }
 
+  size_t max_members_;
   std::vector<Open> stack_;
   std::string text_;
 };
@@ -129,10 +141,14 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
   }
   boost::json::parse_options options;
   options.max_depth = limits.max_depth;
-  boost::json::basic_parser<Builder> parser(options);
+  boost::json::basic_parser<Builder> parser(options, limits.max_members);
   boost::json::error_code error;
   const size_t n_read = parser.write_some(false, text.data(), text.size(), error);
   if (!error && n_read < text.size()) error = boost::json::error::extra_data;
+  if (parser.handler().has_too_many_members) {
+    return Error{ErrorCode::limit_exceeded,
+                 fmt::format("json: an object of more than {} members at byte {}", limits.max_members, n_read)};
+  }
   if (error) {
     const bool too_deep = error == boost::json::error::too_deep;
     return Error{too_deep ? ErrorCode::json_depth : ErrorCode::json_syntax,

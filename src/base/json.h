@@ -56,6 +56,7 @@ class JsonValue {
 struct JsonLimits {
   size_t max_depth = 64;
   size_t max_bytes = 64u << 20;
+  size_t max_members = 1u << 20;  // of one object; a repeated key counts once
 };
 
 // Exactly one JSON text (RFC 8259, UTF-8); trailing bytes are an error. Integers beyond 64 bits become doubles;

@@ -1,10 +1,13 @@
 #include "base/json.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
+#include "support/colliding_keys.h"
+#include "support/cpu_time.h"
 #include "support/support.h"
 
 namespace rocmforge {
@@ -59,6 +62,45 @@ TEST(Json, ManyEqualKeysTakeLinearTime) {
   const auto value = parse_json(text + "}");
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(value->as<JsonObject>()->size(), 200'001u);
+}
+
+TEST(Json, RepeatsAreFoundAmongManyMembers) {
+  std::string text = "{";
+  for (int i = 0; i < 100; i++) text += "\"k" + std::to_string(i) + "\":0,";
+  const auto value = parse_json(text + R"("k0":1,"k99":2,"k100":3,"k8":4})");
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(value->as<JsonObject>()->size(), 101u);
+  EXPECT_EQ(*value->find("k0")->as<int64_t>(), 1);
+  EXPECT_EQ(*value->find("k8")->as<int64_t>(), 4);
+  EXPECT_EQ(*value->find("k99")->as<int64_t>(), 2);
+  EXPECT_EQ(*value->find("k100")->as<int64_t>(), 3);
+}
+
+// One request of 650,000 such keys took a worker a quarter of an hour.
+TEST(Json, CollidingKeysTakeNoLongerThanOthers) {
+  constexpr size_t kKeys = 10'000;
+  const std::vector<std::string> keys = testing::colliding_keys(kKeys);
+  if (!testing::all_collide(keys)) GTEST_SKIP() << "std::hash is another one than libstdc++'s";
+  std::string hostile = "{", ordinary = "{";
+  for (size_t i = 0; i < kKeys; i++) {
+    const std::string_view comma = i == 0 ? "" : ",";
+    hostile += fmt::format("{}\"{}\":1", comma, keys[i]);
+    ordinary += fmt::format("{}\"{:016}\":1", comma, i);
+  }
+  hostile += "}", ordinary += "}";
+  const auto parse = [&](const std::string& text) {
+    return testing::cpu_seconds_of([&] { EXPECT_EQ(parse_json(text)->as<JsonObject>()->size(), kKeys); });
+  };
+  EXPECT_LT(parse(hostile), 8 * parse(ordinary));
+}
+
+TEST(Json, MembersOfAnObjectAreBounded) {
+  EXPECT_TRUE(parse_json(R"({"a":1,"b":2,"a":3})", {.max_members = 2}).ok());
+  EXPECT_TRUE(parse_json(R"([{"a":1,"b":2},{"a":1,"b":2}])", {.max_members = 2}).ok());
+  const auto over = parse_json(R"({"a":1,"b":2,"c":3})", {.max_members = 2});
+  ASSERT_FALSE(over.ok());
+  EXPECT_EQ(over.error().code, ErrorCode::limit_exceeded);
+  EXPECT_NE(over.error().message.find("more than 2 members"), std::string::npos) << over.error().message;
 }
 
 TEST(JsonWriter, IndentsWhenAsked) {

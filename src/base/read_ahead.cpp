@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 namespace rocmforge {
 namespace {
 
@@ -18,14 +20,16 @@ void ask_for(const std::string& path, const std::atomic<bool>& is_over) {
 
 }  // namespace
 
-ReadAhead::ReadAhead(std::vector<std::string> paths)
-    : thread_([this, files = std::move(paths)] {
-        for (const std::string& path : files) ask_for(path, is_over_);
-      }) {}
+ReadAhead::ReadAhead(std::vector<std::string> paths) {
+  auto thread = start_thread([this, files = std::move(paths)] {
+    for (const std::string& path : files) ask_for(path, is_over_);
+  });
+  if (thread.ok()) thread_ = std::move(*thread);
+}
 
 ReadAhead::~ReadAhead() {
   is_over_ = true;
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace rocmforge

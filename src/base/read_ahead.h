@@ -2,7 +2,7 @@
 // Asks the system to bring files into the page cache, in their order, until this object ends: for the time in which
 // nothing can be read yet because the memory it would go to is not there. What is cached already costs next to nothing.
 //
-// Threads: works on one of its own.
+// Threads: works on one of its own. Without a thread nothing is asked for: it is a help, not a need.
 
 #include <atomic>
 #include <string>

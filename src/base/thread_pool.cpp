@@ -6,9 +6,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "base/thread.h"
 
 namespace rocmforge {
 
@@ -20,6 +24,7 @@ struct ThreadPool::State {
   uint64_t job_number = 0;  // 0: none yet
   size_t n_working = 0;     // workers inside the current job
   bool stop = false;
+  std::exception_ptr thrown;  // by a part of the current job: the first
   // Written under mutex while no worker is inside a job, read by workers inside one:
   size_t n_parts = 0;
   void (*call)(void*, size_t) = nullptr;
@@ -28,8 +33,15 @@ struct ThreadPool::State {
 
   std::vector<std::thread> workers;
 
+  // An exception ends the job: parts that nobody has begun are left out.
   void take_parts() {
-    for (size_t i = next_part.fetch_add(1); i < n_parts; i = next_part.fetch_add(1)) call(part, i);
+    try {
+      for (size_t i = next_part.fetch_add(1); i < n_parts; i = next_part.fetch_add(1)) call(part, i);
+    } catch (...) {
+      next_part = n_parts;
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
   }
 
   void work() {
@@ -50,7 +62,7 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(size_t n_threads) : state_(std::make_unique<State>()) {
   if (n_threads == 0) n_threads = available_cores();
-  for (size_t i = 1; i < n_threads; i++) state_->workers.emplace_back([s = state_.get()] { s->work(); });
+  state_->workers = start_threads(n_threads - 1, [s = state_.get()](size_t) { s->work(); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -88,6 +100,7 @@ void ThreadPool::run_parts(size_t n_parts, void (*call)(void*, size_t), void* pa
   s.job_left.wait(lock, [&] { return s.n_working == 0; });
   // Whoever wakes for this job from now on finds no part left.
   s.n_parts = 0;
+  if (s.thrown) std::rethrow_exception(std::exchange(s.thrown, nullptr));
 }
 
 size_t available_cores() {

@@ -11,7 +11,8 @@ namespace rocmforge {
 
 class ThreadPool {
  public:
-  // n_threads counts the caller: 1 means no worker at all. 0 means one per available core.
+  // n_threads counts the caller: 1 means no worker at all. 0 means one per available core. Where the system starts no
+  // more threads the pool has fewer.
   explicit ThreadPool(size_t n_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,7 +21,7 @@ class ThreadPool {
   size_t n_threads() const;
 
   // Calls part(i) once for every i in [0, n_parts), in any order, and returns when all are done.
-  // `part` must not throw and must not call run() on the same pool.
+  // `part` must not call run() on the same pool. An exception of a part is thrown here, once no part runs any more.
   template <class F>
   void run(size_t n_parts, F&& part) {
     auto* target = std::addressof(part);

@@ -19,11 +19,23 @@ void route_row(float* out, std::span<const float> logits, std::span<const float>
   const uint32_t n_used = step.n_used;
   CHECK(n_used <= logits.size() && (bias.empty() || bias.size() == logits.size()));
   const bool is_sigmoid = step.gating == Gating::sigmoid;
-  // What the choice is made by. A NaN counts as the smallest: the order stays an order.
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  const auto share = [&](uint32_t id) {
+    return is_sigmoid ? 1.0 / (1.0 + std::exp(-double{logits[id]})) : std::exp(logits[id] - largest);
+  };
+  // What shares are parts of.
+  double whole = 1;
+  if (step.gating == Gating::softmax && (!bias.empty() || !step.normalise)) {
+    whole = 0;
+    for (uint32_t id = 0; id < logits.size(); id++) whole += share(id);
+  }
+
+  // What the choice is made by. Where nothing is added the logits themselves rank, in the same order. A NaN counts as
+  // the smallest: the order stays an order.
+  const bool by_logits = bias.empty() || step.gating == Gating::softmax_of_chosen;
   std::vector<double> rank(logits.size());
-  for (size_t id = 0; id < logits.size(); id++) {
-    const double probability = is_sigmoid ? 1.0 / (1.0 + std::exp(-double{logits[id]})) : double{logits[id]};
-    rank[id] = probability + (bias.empty() ? 0.0 : double{bias[id]});
+  for (uint32_t id = 0; id < logits.size(); id++) {
+    rank[id] = (by_logits ? double{logits[id]} : share(id) / whole) + (bias.empty() ? 0.0 : double{bias[id]});
     if (std::isnan(rank[id])) rank[id] = -INFINITY;
   }
   std::vector<uint32_t> ids(logits.size());
@@ -31,17 +43,12 @@ void route_row(float* out, std::span<const float> logits, std::span<const float>
   std::partial_sort(ids.begin(), ids.begin() + n_used, ids.end(),
                     [&](uint32_t a, uint32_t b) { return rank[a] != rank[b] ? rank[a] > rank[b] : a < b; });
 
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  const auto share = [&](uint32_t id) {
-    return is_sigmoid ? 1.0 / (1.0 + std::exp(-double{logits[id]})) : std::exp(logits[id] - largest);
-  };
-  double total = 0;
+  double total = whole;
   if (step.normalise || step.gating == Gating::softmax_of_chosen) {
+    total = 0;
     for (uint32_t j = 0; j < n_used; j++) total += share(ids[j]);
-  } else if (is_sigmoid) {
-    total = 1;
-  } else {
-    for (uint32_t id = 0; id < logits.size(); id++) total += share(id);
+    // Experts of hardly any probability may be chosen: their weights do not grow without bound.
+    if (step.gating != Gating::softmax_of_chosen) total = std::max(total, kLeastChosenShare * whole);
   }
   for (uint32_t j = 0; j < n_used; j++) {
     out[2 * j] = static_cast<float>(ids[j]);

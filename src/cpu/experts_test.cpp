@@ -34,6 +34,37 @@ TEST(RouteRow, ABiasChangesTheChoiceAndNotTheWeights) {
   EXPECT_NEAR(out[1] + out[3], 1.5, 1e-6);
 }
 
+TEST(RouteRow, ABiasIsAddedToTheProbabilityOfASoftmax) {
+  // By probability plus bias: 0.665 + 0, 0.245 + 0.5, 0.090 + 0. By logit plus bias expert 0 would come first.
+  const std::vector<float> logits = {2.0f, 1.0f, 0.0f}, bias = {0.0f, 0.5f, 0.0f};
+  const double whole = 1 + std::exp(-1.0) + std::exp(-2.0);
+  float out[4];
+  route_row(out, logits, bias, chosen(2, false));
+  EXPECT_EQ(out[0], 1);
+  EXPECT_EQ(out[2], 0);
+  EXPECT_NEAR(out[1], std::exp(-1.0) / whole, 1e-6);
+  EXPECT_NEAR(out[3], 1 / whole, 1e-6);
+  route_row(out, logits, bias, chosen(2, true));
+  EXPECT_NEAR(out[1], std::exp(-1.0) / (1 + std::exp(-1.0)), 1e-6);
+}
+
+TEST(RouteRow, WeightsOfUnlikelyExpertsDoNotGrowWithoutBound) {
+  const std::vector<float> logits = {0.0f, -14.0f, -12.0f}, bias = {0.0f, 9.0f, 8.0f};
+  const double whole = 1 + std::exp(-14.0) + std::exp(-12.0);
+  float out[4];
+  route_row(out, logits, bias, chosen(2, true));
+  EXPECT_EQ(out[0], 1);
+  EXPECT_NEAR(out[1], std::exp(-14.0) / whole * 0x1p14, 1e-6);
+  EXPECT_NEAR(out[3], std::exp(-12.0) / whole * 0x1p14, 1e-6);
+  const std::vector<float> low = {-20.0f, -14.0f, -12.0f};
+  route_row(out, low, {}, chosen(2, true, Gating::sigmoid));
+  EXPECT_EQ(out[0], 2);
+  EXPECT_NEAR(out[1], 0x1p14 / (1 + std::exp(12.0)), 1e-6);
+  // Those of the chosen alone sum to one, whatever was not chosen.
+  route_row(out, logits, bias, chosen(2, true, Gating::softmax_of_chosen));
+  EXPECT_NEAR(out[1] + out[3], 1.0, 1e-6);
+}
+
 TEST(RouteRow, TheChosenOnesAloneShareTheSoftmax) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f};
   float out[4];

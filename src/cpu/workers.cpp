@@ -1,10 +1,13 @@
 #include "cpu/workers.h"
 
 #include <algorithm>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "base/thread.h"
 
 namespace rocmforge::cpu {
 namespace {
@@ -23,7 +26,7 @@ void pause() {
 }  // namespace
 
 Workers::Workers(size_t n_threads) : shares_(std::max<size_t>(n_threads, 1)) {
-  for (size_t i = 1; i < n_threads; i++) threads_.emplace_back([this, i] { work(i); });
+  threads_ = start_threads(shares_.size() - 1, [this](size_t i) { work(i + 1); });
 }
 
 Workers::~Workers() {
@@ -33,11 +36,17 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+// An exception of a task is kept for the caller of run(); the other tasks run.
 void Workers::take_tasks(size_t worker) {
   for (size_t k = 0; k < shares_.size(); k++) {
     Share& share = shares_[(worker + k) % shares_.size()];
     while (share.next.load(std::memory_order_relaxed) < share.end) {
-      if (const size_t i = share.next++; i < share.end) call_(task_, i, worker);
+      try {
+        if (const size_t i = share.next++; i < share.end) call_(task_, i, worker);
+      } catch (...) {
+        const std::lock_guard lock(thrown_mutex_);
+        if (!thrown_) thrown_ = std::current_exception();
+      }
     }
   }
 }
@@ -73,6 +82,7 @@ void Workers::run_tasks(size_t n_tasks, Call call, void* task) {
   is_open_ = false;
   for (int i = 0; i < kSpins && n_inside_ != 0; i++) pause();
   for (uint32_t n = n_inside_; n != 0; n = n_inside_) n_inside_.wait(n);
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 }  // namespace rocmforge::cpu

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -17,7 +19,7 @@ namespace rocmforge::cpu {
 
 class Workers {
  public:
-  // n_threads counts the caller: 1 means no worker at all.
+  // n_threads counts the caller: 1 means no worker at all. Where the system starts no more threads there are fewer.
   explicit Workers(size_t n_threads);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -27,7 +29,7 @@ class Workers {
 
   // Calls task(i, worker) once for every i in [0, n_tasks), in any order, and returns when all are done. `worker` is
   // below n_threads() and no two calls with the same one overlap: scratch memory may be chosen by it.
-  // `task` must not throw and must not call run().
+  // `task` must not call run(). An exception of a task is thrown here, once no task runs any more.
   template <class F>
   void run(size_t n_tasks, F&& task) {
     auto* target = std::addressof(task);
@@ -58,6 +60,8 @@ class Workers {
   alignas(64) Call call_ = nullptr;
   void* task_ = nullptr;
   std::vector<Share> shares_;
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;  // by a task of the job: the first
 
   std::vector<std::thread> threads_;
 };

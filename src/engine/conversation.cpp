@@ -31,6 +31,10 @@ Result<Answer> Conversation::answer(const GenerateOptions& options, const TextRe
                              "in the context of {}",
                              tokens.size(), session_.n_context())};
   }
+  GenerateOptions limited = options;
+  if (options.max_tokens == kHalfOfTheRest) {
+    limited.max_tokens = std::max<uint32_t>(1, (session_.n_context() - static_cast<uint32_t>(tokens.size())) / 2);
+  }
   const auto held = session_.tokens();
   const auto differ = std::mismatch(held.begin(), held.end(), tokens.begin(), tokens.end() - 1).first;
   Answer answer;
@@ -40,9 +44,10 @@ Result<Answer> Conversation::answer(const GenerateOptions& options, const TextRe
     answer.text += piece;
     return receive(piece);
   };
-  answer.generated = TRY(generate(session_, tokenizer_, std::span(tokens).subspan(answer.n_held), options, keep));
+  answer.generated = TRY(generate(session_, tokenizer_, std::span(tokens).subspan(answer.n_held), limited, keep));
   answer.is_context_full =
-      answer.generated.reason == FinishReason::length && answer.generated.tokens.size() < options.max_tokens;
+      answer.generated.reason == FinishReason::length && answer.generated.tokens.size() < limited.max_tokens;
+  answer.is_cut = options.max_tokens == kHalfOfTheRest && answer.generated.tokens.size() == limited.max_tokens;
   return answer;
 }
 

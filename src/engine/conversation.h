@@ -27,6 +27,7 @@ struct Answer {
   Generated generated;
   uint32_t n_held = 0;  // tokens of the prompt that were not evaluated again
   bool is_context_full = false;
+  bool is_cut = false;  // ended to keep room for a next question
 };
 
 class Conversation {
@@ -42,8 +43,13 @@ class Conversation {
 
   std::vector<ChatMessage> messages() const;
 
-  // One turn. An answer that `receive` or `should_stop` ended is kept as far as it came; after an error the
-  // conversation is as it was. limit_exceeded: the conversation has no room in the context.
+  // At most this many tokens of an answer: half of what the context has left, so that there is room for a next
+  // question.
+  static constexpr uint32_t kHalfOfTheRest = 0;
+
+  // One turn. options.max_tokens may be kHalfOfTheRest. An answer that `receive` or `should_stop` ended is kept as far
+  // as it came; after an error the conversation is as it was. limit_exceeded: the conversation has no room in the
+  // context.
   Result<Answer> ask(std::string_view text, const GenerateOptions& options, const TextReceiver& receive);
 
  private:

@@ -122,5 +122,36 @@ TEST_F(ConversationTest, AFullContextIsAnErrorThatChangesNothing) {
   EXPECT_FALSE(last.text.empty());
 }
 
+TEST_F(ConversationTest, AnswersLeaveRoomForAnotherQuestion) {
+  Session kept = session(256);
+  Conversation conversation = on(kept);
+  options_.max_tokens = Conversation::kHalfOfTheRest;
+  for (int i = 0; i < 3; i++) {
+    const Answer answer = ask(conversation, "And then?");
+    EXPECT_TRUE(answer.is_cut);
+    EXPECT_FALSE(answer.is_context_full);
+    EXPECT_FALSE(answer.text.empty());
+  }
+}
+
+// Ctrl-C was heard after 256 tokens of a prompt: 18 s on two slow cores.
+TEST_F(ConversationTest, APassIsStoppedBetweenItsLayers) {
+  ASSERT_TRUE(model_->load(LoadMode::eager).ok());
+  uint32_t n_asked = 0;
+  const auto stop = [&] { return ++n_asked > 4; };
+  Session kept = *Session::create(model_->plan(), {.n_context = 512, .should_stop = stop});
+  Conversation conversation = on(kept);
+  options_.should_stop = stop;
+  std::string longer;
+  for (int i = 0; i < 60; i++) longer += "and ran ";
+  const auto answer = conversation.ask(longer, options_, [](std::string_view) { return true; });
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  EXPECT_EQ(answer->generated.reason, FinishReason::cancelled);
+  EXPECT_TRUE(answer->text.empty());
+  EXPECT_TRUE(kept.tokens().empty()) << "the first piece was not finished";
+  EXPECT_LT(n_asked, 8u) << "a pass over all layers would have asked more often";
+  EXPECT_TRUE(conversation.messages().empty());
+}
+
 }  // namespace
 }  // namespace rocmforge

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -82,7 +83,7 @@ class GpuReport {
   void module(const std::optional<std::string>& path) {
     if (path) return add(Health::ok, fmt::format("module {}", *path));
     add(Health::warn, fmt::format("no module librocmforge-{}.so beside the program or in ../lib/rocmforge", module_),
-        fmt::format("build it: cmake --build build/release --target {}", module_));
+        "build it in the source tree: make gpu");
   }
 
   void library(const GpuLibrary& library, std::string_view wanted, std::string_view advice) {
@@ -139,9 +140,30 @@ std::optional<std::string> override_for(const std::string& target, const std::ve
   return std::nullopt;
 }
 
+// An integrated GPU has little memory of its own and takes the rest from the system's, up to a limit of the kernel's.
+void examine_shared_memory(GpuReport& report, const Tree& tree) {
+  constexpr uint64_t kOwnMemory = uint64_t{4} << 30;  // a card has more
+  for (const std::string& card : tree.with_prefix("/sys/class/drm", "card")) {
+    const std::string own = tree.first_line(card + "/device/mem_info_vram_total");
+    const std::string shared = tree.first_line(card + "/device/mem_info_gtt_total");
+    const uint64_t n_own = std::strtoull(own.c_str(), nullptr, 10);
+    const uint64_t n_shared = std::strtoull(shared.c_str(), nullptr, 10);
+    if (n_own == 0 || n_own >= kOwnMemory || n_shared == 0) continue;
+    report.add(Health::ok,
+               fmt::format("{} has {} of its own and may take {} of the system's memory; kernel {}",
+                           card.substr(card.rfind('/') + 1), format_bytes(n_own), format_bytes(n_shared),
+                           tree.first_line("/proc/sys/kernel/osrelease")),
+               "for more, add ttm.pages_limit=N to the kernel's command line, N in pages of 4 KiB");
+  }
+}
+
 void examine_hip(std::vector<Finding>& out, const Machine& machine) {
   const Tree tree(machine);
   GpuReport report(out, "hip", machine);
+  if (tree.exists("/dev/dxg") && !tree.exists("/dev/kfd")) {
+    return report.add(Health::warn, "this is WSL2: an AMD GPU would be behind /dev/dxg, not /dev/kfd",
+                      "install ROCm for WSL with librocdxg; before ROCm 7.13 also set HSA_ENABLE_DXG_DETECTION=1");
+  }
   if (!tree.has_gpu_of("0x1002") && !tree.exists("/dev/kfd")) {
     return report.add(Health::ok, "no AMD GPU in this machine");
   }
@@ -154,6 +176,7 @@ void examine_hip(std::vector<Finding>& out, const Machine& machine) {
     nodes.insert(nodes.begin(), "/dev/kfd");
     report.nodes(nodes, tree, "render,video");
   }
+  examine_shared_memory(report, tree);
   for (const std::string& target : amd_targets(machine.root)) {
     if (contains(machine.hip_targets, target)) {
       report.add(Health::ok, fmt::format("{} is covered", target));
@@ -225,6 +248,18 @@ std::vector<std::string> amd_targets(const std::string& root) {
     }
   }
   return targets;
+}
+
+std::optional<std::string> unused_gpu_hint(const Machine& machine) {
+  const Tree tree(machine);
+  const bool has_amd = tree.exists("/dev/kfd") && tree.has_gpu_of("0x1002");
+  const bool has_nvidia = tree.exists("/dev/nvidiactl") && tree.has_gpu_of("0x10de");
+  const char* card = has_amd && !machine.hip_module ? "AMD" : has_nvidia && !machine.cuda_module ? "NVIDIA" : nullptr;
+  if (!card) return std::nullopt;
+  return fmt::format(
+      "this machine has an {} GPU and this program no module for it: `make gpu` in the source tree builds "
+      "it, `rocmforge doctor` says more",
+      card);
 }
 
 std::vector<Finding> examine(const Machine& machine) {

@@ -51,6 +51,11 @@ std::vector<Finding> examine(const Machine& machine);
 // The GPUs that AMD's kernel driver shows below `root`, by their targets: "gfx1100".
 std::vector<std::string> amd_targets(const std::string& root);
 
+// What to say when a model runs on the CPU beside a card that no module is there for; nothing when all is well.
+std::optional<std::string> unused_gpu_hint(const Machine& machine);
+// The same for this machine; looks at files only, no driver is opened.
+std::optional<std::string> unused_gpu_hint();
+
 // Everything but cpu, cpu_error and available_bytes, as it is here.
 Machine look_at_machine();
 

@@ -59,6 +59,13 @@ std::vector<std::string> words(const std::string& text) {
 
 }  // namespace
 
+std::optional<std::string> unused_gpu_hint() {
+  Machine machine;
+  machine.hip_module = find_module("hip");
+  machine.cuda_module = find_module("cuda");
+  return unused_gpu_hint(machine);
+}
+
 Machine look_at_machine() {
   Machine machine;
   machine.can_open = [](const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; };

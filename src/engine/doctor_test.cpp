@@ -105,6 +105,31 @@ TEST_F(Doctor, AnAmdGpuThatIsCoveredIsWell) {
             "libamdhip64.so.6, version 6.3\ngpu:0 is AMD Radeon, 24.0 GiB\n");
 }
 
+TEST_F(Doctor, TellsWhatAnIntegratedGpuMayTakeOfTheSystemsMemory) {
+  put_amd(110501);
+  machine_.hip_targets.push_back("gfx1151");
+  put("/sys/class/drm/card0/device/mem_info_vram_total", "536870912\n");
+  put("/sys/class/drm/card0/device/mem_info_gtt_total", "66571993088\n");
+  put("/proc/sys/kernel/osrelease", "6.12.1\n");
+  bool is_told = false;
+  for (const Finding& f : about("hip")) {
+    EXPECT_EQ(f.health, Health::ok) << f.fact;
+    if (!says(f.fact, "card0 has 512 MiB")) continue;
+    is_told = true;
+    EXPECT_TRUE(says(f.fact, "62.0 GiB of the system's memory; kernel 6.12.1")) << f.fact;
+    EXPECT_TRUE(says(f.advice, "ttm.pages_limit"));
+  }
+  EXPECT_TRUE(is_told);
+  put("/sys/class/drm/card0/device/mem_info_vram_total", "25753026560\n");  // a card of its own
+  for (const Finding& f : about("hip")) EXPECT_FALSE(says(f.fact, "card0")) << f.fact;
+}
+
+TEST_F(Doctor, SaysWhatWsl2Needs) {
+  put("/dev/dxg");
+  EXPECT_TRUE(says(trouble("hip").fact, "WSL2"));
+  EXPECT_TRUE(says(trouble("hip").advice, "HSA_ENABLE_DXG_DETECTION=1"));
+}
+
 TEST_F(Doctor, SaysWhatToDoAboutAnAmdGpu) {
   put_amd(110003);
   Finding f = trouble("hip");
@@ -123,7 +148,7 @@ TEST_F(Doctor, SaysWhatToDoAboutAnAmdGpu) {
   closed_ = {};
 
   machine_.hip_module = {};
-  EXPECT_TRUE(says(trouble("hip").advice, "--target hip"));
+  EXPECT_TRUE(says(trouble("hip").advice, "make gpu"));
   machine_.hip_module = "m";
   machine_.hip_library = {};
   EXPECT_TRUE(says(trouble("hip").fact, "libamdhip64.so.7, .6 or .5"));
@@ -148,6 +173,22 @@ TEST_F(Doctor, SaysWhatToDoAboutAnNvidiaGpu) {
   for (const Finding& f : about("cuda")) EXPECT_EQ(f.health, Health::ok) << f.fact;
   closed_ = {"/dev/nvidia0"};
   EXPECT_TRUE(says(trouble("cuda").fact, "/dev/nvidia0 cannot"));
+}
+
+TEST_F(Doctor, HintsAtACardWithoutAModule) {
+  EXPECT_FALSE(unused_gpu_hint(machine_));
+  put_amd(110000);
+  put_pci("0000:03:00.0", "0x1002", "0x030000");
+  EXPECT_FALSE(unused_gpu_hint(machine_)) << "the module is there";
+  machine_.hip_module = {};
+  ASSERT_TRUE(unused_gpu_hint(machine_));
+  EXPECT_TRUE(says(*unused_gpu_hint(machine_), "an AMD GPU") && says(*unused_gpu_hint(machine_), "make gpu"));
+  machine_.hip_module = "m";
+  put_pci("0000:01:00.0", "0x10de", "0x030200");
+  put("/dev/nvidiactl");
+  machine_.cuda_module = {};
+  ASSERT_TRUE(unused_gpu_hint(machine_));
+  EXPECT_TRUE(says(*unused_gpu_hint(machine_), "an NVIDIA GPU"));
 }
 
 TEST_F(Doctor, OnlyACpuThatDoesNotComputeIsFatal) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "base/units.h"
 #include "engine/engine_core.h"
 
@@ -28,8 +30,8 @@ uint32_t step_outputs(const EngineOptions& options) {
   return std::max(options.max_running, std::min(kEmbeddingRows, options.max_step_tokens));
 }
 
-// Pages for every running sequence at its longest, if nine tenths of what weights and workspaces leave hold them. Where
-// that is less than one sequence, all of what is left.
+// Pages for every running sequence at its longest, if kv_percent of what weights and workspaces leave hold them. Where
+// that is less than one sequence, up to all of what is left for one.
 uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& options, const EngineOptions& asked) {
   const uint64_t n_longest = pages_for_tokens(options.n_context);
   const auto bill_of = [&](uint32_t n_pages) {
@@ -39,10 +41,10 @@ uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& optio
   const uint64_t page_bytes = std::max<uint64_t>(1, bill_of(1).kv_bytes);
   const uint64_t needed = bill_of(0).total();
   uint64_t limit = plan.budget_bytes() ? *plan.budget_bytes() : plan.backend().placement().available_bytes();
-  if (asked.max_bytes != 0) limit = std::min(limit, asked.max_bytes);
+  if (asked.max_bytes != 0) limit = std::min(limit, bill_of(0).held_bytes + asked.max_bytes);
   const uint64_t n_left = (limit - std::min(limit, needed)) / page_bytes;
-  return static_cast<uint32_t>(
-      std::min(options.max_running * n_longest, std::max(n_left / 10 * 9, std::min(n_left, n_longest))));
+  return static_cast<uint32_t>(std::min(options.max_running * n_longest,
+                                        std::max(n_left * asked.kv_percent / 100, std::min(n_left, n_longest))));
 }
 
 Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const EngineOptions& asked) {
@@ -96,10 +98,11 @@ struct Engine::State {
   Error farewell{ErrorCode::cancelled, "engine: the model is being unloaded"};
   Error no_memory{ErrorCode::out_of_memory, "engine: no memory left for a step"};
   uint64_t last_id = 0;
-  size_t n_open = 0;             // accepted and, as of the last step, not ended
-  uint64_t n_queued_tokens = 0;  // prompts of arrivals and of those that waited after the last step
-  std::optional<Error> death;    // as of the last step, like stats
-  EngineStats stats;             // loading is left out
+  size_t n_open = 0;                      // accepted and, as of the last step, not ended
+  uint64_t n_queued_tokens = 0;           // prompts of arrivals and of those that waited after the last step
+  std::map<uint64_t, QueueShare> queued;  // the same by client
+  std::optional<Error> death;             // as of the last step, like stats
+  EngineStats stats;                      // loading is left out
 
   EngineCore core;
   std::once_flag joined;
@@ -107,7 +110,7 @@ struct Engine::State {
 
   Result<void> check_tokens(std::span<const TokenId> tokens) const;
   template <class Make>
-  Result<RequestId> accept(uint64_t n_tokens, Make&& make);
+  Result<RequestId> accept(ClientId client, uint64_t n_tokens, Make&& make);
   void work();
   bool work_once();
   void publish();
@@ -126,7 +129,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, con
   auto state = std::make_unique<State>(std::move(model), *tokenizer, options, sizes);
   state->stats.n_pages = sizes.n_pages;
   state->stats.last_progress = options.clock();
-  state->thread = std::thread([s = state.get()] { s->work(); });
+  state->thread = TRY(start_thread([s = state.get()] { s->work(); }));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
@@ -147,7 +150,7 @@ Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiv
                              request.max_tokens.value_or(1), s.n_context)};
   }
   const uint32_t max_tokens = request.max_tokens.value_or(s.n_context - static_cast<uint32_t>(n_prompt));
-  return s.accept(n_prompt, [&](RequestId id) {
+  return s.accept(request.client, n_prompt, [&](RequestId id) {
     return std::make_unique<LiveRequest>(id, std::move(request), max_tokens, std::move(receiver), s.tokenizer,
                                          s.options.clock());
   });
@@ -160,7 +163,7 @@ Result<RequestId> Engine::submit(EmbeddingRequest request, EventReceiver receive
     return Error{ErrorCode::limit_exceeded,
                  fmt::format("engine: {} tokens exceed the context of {}", request.tokens.size(), s.n_context)};
   }
-  return s.accept(request.tokens.size(), [&](RequestId id) {
+  return s.accept(request.client, request.tokens.size(), [&](RequestId id) {
     return std::make_unique<LiveRequest>(id, std::move(request), std::move(receiver), s.options.clock());
   });
 }
@@ -176,8 +179,10 @@ Result<void> Engine::State::check_tokens(std::span<const TokenId> tokens) const 
   return {};
 }
 
+// A client with a key may have no more requests waiting than the queue has free places: one alone fills half of the
+// queue, two a third each, and there is room for one more client. Their tokens likewise.
 template <class Make>
-Result<RequestId> Engine::State::accept(uint64_t n_tokens, Make&& make) {
+Result<RequestId> Engine::State::accept(ClientId client, uint64_t n_tokens, Make&& make) {
   const std::lock_guard lock(mutex);
   const auto refuse = [&](ErrorCode code, std::string fact) {
     stats.n_refused++;
@@ -193,10 +198,19 @@ Result<RequestId> Engine::State::accept(uint64_t n_tokens, Make&& make) {
     return refuse(ErrorCode::queue_full,
                   fmt::format("{} requests of {} tokens wait already", n_queued, n_queued_tokens));
   }
+  QueueShare& own = queued[client.value];
+  if (client != ClientId{} && own.n > 0 &&
+      (own.n >= options.max_queued - n_queued ||
+       own.n_tokens + n_tokens > options.max_queued_tokens - std::min(options.max_queued_tokens, n_queued_tokens))) {
+    return refuse(ErrorCode::queue_full,
+                  fmt::format("{} requests of {} tokens of this client wait already, its share", own.n, own.n_tokens));
+  }
   if (n_open++ == 0) stats.last_progress = options.clock();
   const RequestId id(++last_id);
   arrivals.push_back(make(id));
   n_queued_tokens += n_tokens;
+  own.n++;
+  own.n_tokens += n_tokens;
   stats.n_requests++;
   changed.notify_one();
   return id;
@@ -217,6 +231,8 @@ void Engine::State::work() {
       goes_on = work_once();
     } catch (const std::bad_alloc&) {
       if (!core.is_dead()) core.die(std::move(no_memory));
+    } catch (const std::exception& exception) {
+      if (!core.is_dead()) core.die(error_of(exception));
     }
   }
 }
@@ -258,7 +274,13 @@ void Engine::State::publish() {
   const std::lock_guard lock(mutex);
   n_open = arrivals.size() + core.n_requests();
   n_queued_tokens = now.scheduler.n_waiting_tokens;
-  for (const auto& request : arrivals) n_queued_tokens += request->n_prompt();
+  queued = now.scheduler.waiting;
+  for (const auto& request : arrivals) {
+    n_queued_tokens += request->n_prompt();
+    QueueShare& share = queued[request->client().value];
+    share.n++;
+    share.n_tokens += request->n_prompt();
+  }
   stats.n_running = now.scheduler.n_running;
   stats.n_waiting = now.scheduler.n_waiting;
   stats.n_pages_used = now.scheduler.n_pages_used;
@@ -278,6 +300,18 @@ void Engine::State::publish() {
   stats.n_steps = now.n_steps;
   stats.step_seconds = now.step_seconds;
   stats.last_progress = options.clock();
+}
+
+void EngineStats::add_counts(const EngineStats& other) {
+  for (const auto count :
+       {&EngineStats::n_requests, &EngineStats::n_finished, &EngineStats::n_cancelled, &EngineStats::n_failed,
+        &EngineStats::n_refused, &EngineStats::n_prompt_tokens, &EngineStats::n_generated_tokens,
+        &EngineStats::n_prefix_queries, &EngineStats::n_prefix_hits, &EngineStats::n_preemptions,
+        &EngineStats::n_device_errors, &EngineStats::n_not_finite, &EngineStats::n_steps}) {
+    this->*count += other.*count;
+  }
+  step_seconds += other.step_seconds;
+  loading.read_bytes += other.loading.read_bytes;
 }
 
 const Model& Engine::model() const {
@@ -308,6 +342,8 @@ EngineStats Engine::stats() const {
   const std::lock_guard lock(state_->mutex);
   EngineStats stats = state_->stats;
   stats.n_waiting += static_cast<uint32_t>(state_->arrivals.size());
+  // The first step after a pause has taken its requests from the arrivals and not told of them yet.
+  if (stats.n_running + stats.n_waiting == 0) stats.n_waiting = static_cast<uint32_t>(state_->n_open);
   stats.loading = loading;
   return stats;
 }

@@ -19,12 +19,13 @@
 namespace rocmforge {
 
 struct EngineOptions {
-  uint32_t n_kv_tokens = 0;   // positions of all sequences together; 0: nine tenths of the memory left beside weights
-                              // and workspaces, no more than max_running sequences can use
-  uint64_t max_bytes = 0;     // of weights, workspaces and those positions together; 0: what the plan may take
-  uint32_t max_running = 64;  // sequences in one step
-  uint32_t max_step_tokens = 512;        // rows of one step; fewer where they take long
-  uint32_t max_queued = 512;             // requests that wait
+  uint32_t n_kv_tokens = 0;  // positions of all sequences together; 0: kv_percent of the memory left beside weights and
+                             // workspaces, at least one sequence, no more than max_running sequences can use
+  uint32_t kv_percent = 90;
+  uint64_t max_bytes = 0;          // of weights, workspaces and those positions together; 0: what the plan may take
+  uint32_t max_running = 64;       // sequences in one step
+  uint32_t max_step_tokens = 512;  // rows of one step; fewer where they take long
+  uint32_t max_queued = 512;       // requests that wait
   uint64_t max_queued_tokens = 1 << 20;  // of their prompts; a single one may be longer
   KvType kv_type = KvType::f16;
   Clock clock = system_clock();
@@ -35,7 +36,7 @@ struct EngineStats {
   uint32_t n_running = 0, n_waiting = 0;
   uint32_t n_pages = 0, n_pages_used = 0, n_pages_cached = 0;  // cached: kept for their prefix, free when needed
   bool is_draining = false;
-  bool is_dead = false;  // the device failed for good, or memory ran out in a step; every request has been ended
+  bool is_dead = false;  // see death(); every request has been ended
   LoadingStats loading;
   // Since the engine was made.
   uint64_t n_requests = 0, n_finished = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;
@@ -45,6 +46,9 @@ struct EngineStats {
   uint64_t n_steps = 0;
   double step_seconds = 0;    // in steps, all together
   TimePoint last_progress{};  // the end of the last step, or when work arrived at an idle engine
+
+  // Adds what `other` counted since it was made; what it has now is left out.
+  void add_counts(const EngineStats& other);
 };
 
 class Engine {
@@ -70,7 +74,8 @@ class Engine {
   uint32_t n_kv_tokens() const;    // of all together
   MemoryBill memory_bill() const;  // what it takes once the first step has run
   EngineStats stats() const;
-  // Why every request is refused from now on: the device has failed for good.
+  // Why every request is refused from now on: the device has failed for good, the model's file is gone or another, or
+  // memory ran out in a step.
   std::optional<Error> death() const;
 
   // From now on requests are refused (draining); those accepted go on.

@@ -1,7 +1,7 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
-#include <new>
+#include <exception>
 
 #include "base/check.h"
 
@@ -15,6 +15,11 @@ constexpr uint32_t kMaxDeviceFailures = 3;
 // the end of the step.
 constexpr double kStepSeconds = 0.2;
 constexpr uint32_t kMinChunk = 16, kFirstChunk = 64;  // the first, before anything was measured
+
+// The file that was opened is not there any more, or is another: no weight of it can be read again.
+bool is_file_gone(ErrorCode code) {
+  return code == ErrorCode::file_changed || code == ErrorCode::file_truncated || code == ErrorCode::file_not_found;
+}
 
 }  // namespace
 
@@ -69,7 +74,7 @@ void EngineCore::die(Error error) noexcept {
     totals_.n_failed++;
     try {
       request->finish(clock_(), FinishReason::error, death_);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
     }
   }
 }
@@ -110,6 +115,10 @@ void EngineCore::step() {
     recover();
   } else {
     n_device_failures_ = 0;
+    if (failure_ && is_file_gone(failure_->code)) {
+      death_ = Error(*failure_).in("engine: the model's file is not the one that was opened");
+      end_all(*death_);
+    }
   }
   const bool can_wait = has_work() && plan_.backend().runs_ahead() && plan_.weights().is_settled();
   if (!can_wait) deliver();

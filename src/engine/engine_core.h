@@ -43,7 +43,7 @@ class EngineCore {
   bool has_work() const { return !is_dead() && scheduler_.has_work(); }
   size_t n_requests() const { return requests_.size(); }
   // Schedules, runs, samples, commits, delivers. A failure ends the requests that took part in the step, and when the
-  // device cannot be used again all of them: then is_dead().
+  // device cannot be used again, or the model's file is gone or another, all of them: then is_dead().
   // While another step follows and the device works by itself, tokens are delivered when that step is on its way: what
   // becomes of them is no part of the time in which the device idles.
   void step();

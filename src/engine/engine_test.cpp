@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "support/engine_fixture.h"
 
@@ -228,6 +230,41 @@ TEST(Engine, AFullQueueRefusesAndEmptiesAgain) {
   while (!engine->is_idle()) std::this_thread::yield();
   ASSERT_TRUE(engine->submit(GenerationRequest{{TokenId(1)}, greedy(), 0u}, last.receiver()).ok());
   EXPECT_EQ(last.wait().reason, FinishReason::length) << "nothing was asked for";
+}
+
+TEST(Engine, AClientWithAKeyLeavesRoomInTheQueueForOthers) {
+  const auto engine = story_engine({.max_running = 1, .max_queued = 12});
+  // A first request holds the engine's thread, so that all others wait.
+  std::promise<void> has_begun, may_end;
+  bool is_first = true;
+  const auto hold = [&](RequestEvent&&) {
+    if (!std::exchange(is_first, false)) return;
+    has_begun.set_value();
+    may_end.get_future().wait();
+  };
+  ASSERT_TRUE(engine->submit(GenerationRequest{{TokenId(1)}, greedy(), 1}, hold).ok());
+  has_begun.get_future().wait();
+  std::vector<Collector> collectors;
+  const auto fill = [&](uint64_t client) {
+    for (size_t n = 0;; n++) {
+      Collector collector;
+      GenerationRequest request{{TokenId(1)}, greedy(), 1};
+      request.client = ClientId(client);
+      const auto id = engine->submit(request, collector.receiver());
+      if (!id.ok()) {
+        EXPECT_EQ(id.error().code, ErrorCode::queue_full);
+        return n;
+      }
+      collectors.push_back(collector);
+    }
+  };
+  EXPECT_EQ(fill(1), 6u) << "half of the queue";
+  EXPECT_EQ(fill(1), 0u);
+  EXPECT_EQ(fill(2), 3u) << "no more than there are free places then";
+  EXPECT_EQ(fill(3), 2u);
+  EXPECT_EQ(fill(0), 1u) << "requests without a key may take the rest";
+  may_end.set_value();
+  for (const Collector& collector : collectors) EXPECT_EQ(collector.wait().reason, FinishReason::length);
 }
 
 TEST(Engine, StoppingEndsEveryRequestOnce) {

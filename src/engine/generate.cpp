@@ -34,12 +34,19 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
   const TimePoint start = options.clock();
   TimePoint first = start;
   const auto is_stopped = [&] { return options.should_stop && options.should_stop(); };
+  const auto was_stopped = [&](const auto& outcome) {
+    return !outcome.ok() && outcome.error().code == ErrorCode::cancelled && is_stopped();
+  };
   const size_t piece = options.should_stop ? kPromptPiece : prompt.size();
   for (; prompt.size() > piece; prompt = prompt.subspan(piece)) {
     if (is_stopped()) return cancelled(result);
-    TRY(session.advance(prompt.first(piece)));
+    auto advanced = session.advance(prompt.first(piece));
+    if (was_stopped(advanced)) return cancelled(result);
+    TRY(advanced);
   }
-  StepOutputs* outputs = TRY(session.advance(prompt));
+  auto advanced = session.advance(prompt);
+  if (was_stopped(advanced)) return cancelled(result);
+  StepOutputs* outputs = TRY(advanced);
   while (true) {
     if (is_stopped()) {
       result.reason = FinishReason::cancelled;
@@ -66,7 +73,12 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
       break;
     }
     if (result.tokens.size() == options.max_tokens || session.n_past() == session.n_context()) break;
-    outputs = TRY(session.advance(std::span(&result.tokens.back(), 1)));
+    auto next = session.advance(std::span(&result.tokens.back(), 1));
+    if (was_stopped(next)) {
+      result.reason = FinishReason::cancelled;
+      break;
+    }
+    outputs = TRY(next);
   }
   result.decode_seconds = seconds(options.clock() - first);
   if (const std::string rest = decoder.finish().text; !rest.empty()) receive(rest);

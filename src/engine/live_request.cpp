@@ -12,6 +12,7 @@ namespace rocmforge {
 LiveRequest::LiveRequest(RequestId id, GenerationRequest request, uint32_t max_tokens, EventReceiver receiver,
                          const tokenizer::Tokenizer& tokenizer, TimePoint now)
     : id_(id),
+      client_(request.client),
       receiver_(std::move(receiver)),
       tokens_(std::move(request.prompt)),
       kind_(Generation{.sampling = std::move(request.sampling),
@@ -28,6 +29,7 @@ LiveRequest::LiveRequest(RequestId id, GenerationRequest request, uint32_t max_t
 
 LiveRequest::LiveRequest(RequestId id, EmbeddingRequest request, EventReceiver receiver, TimePoint now)
     : id_(id),
+      client_(request.client),
       receiver_(std::move(receiver)),
       tokens_(std::move(request.tokens)),
       kind_(Embedding{.pooling = request.pooling, .sum = {}}),
@@ -37,6 +39,7 @@ LiveRequest::LiveRequest(RequestId id, EmbeddingRequest request, EventReceiver r
 
 SequenceRequest LiveRequest::sequence() const {
   SequenceRequest sequence{.id = id_, .tokens = tokens_, .max_length = usage_.n_prompt};
+  sequence.client = client_;
   if (const auto* generation = std::get_if<Generation>(&kind_)) {
     sequence.max_length += generation->max_tokens;
     sequence.salt = generation->salt;
@@ -137,7 +140,8 @@ Result<RunResult> LiveRequest::embed(Embedding& embedding, const SequenceRun& ru
   double squares = 0;
   for (const double value : embedding.sum) squares += value * value;
   if (!std::isfinite(squares)) {
-    return Error{ErrorCode::model_not_finite, "engine: the embedding has a value that is not finite"};
+    return outputs.explained(
+        Error{ErrorCode::model_not_finite, "engine: the embedding has a value that is not finite"});
   }
   // The mean and the sum have one direction.
   const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;

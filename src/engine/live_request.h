@@ -27,6 +27,7 @@ class LiveRequest {
   LiveRequest(RequestId id, EmbeddingRequest request, EventReceiver receiver, TimePoint now);
 
   RequestId id() const { return id_; }
+  ClientId client() const { return client_; }
   // The request as the scheduler sees it; called once.
   SequenceRequest sequence() const;
   uint32_t n_prompt() const { return usage_.n_prompt; }
@@ -74,6 +75,7 @@ class LiveRequest {
   void send(RequestEvent&& event) { receiver_(std::move(event)); }
 
   RequestId id_;
+  ClientId client_;
   EventReceiver receiver_;
   std::vector<TokenId> tokens_;  // the prompt and what was generated
   std::variant<Generation, Embedding> kind_;

@@ -1,10 +1,12 @@
 #include "engine/model.h"
 
 #include <algorithm>
-#include <future>
+#include <optional>
+#include <thread>
 
 #include "base/log.h"
 #include "base/read_ahead.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "cpu/backend.h"
 #include "cpu/memory.h"
@@ -29,13 +31,46 @@ OpenedGpu open_gpu(const ModelOptions& options) {
   return options.device == "auto" ? gpu::open_any_gpu(folders) : gpu::open_backend(options.device, folders);
 }
 
-// What will be read first comes closer while the driver starts.
-OpenedGpu wait_for(std::future<OpenedGpu>& opening, const gguf::GgufFile& file) {
-  std::vector<std::string> paths;
-  for (uint32_t i = 0; i < file.n_shards(); i++) paths.push_back(file.file(i).path());
-  const ReadAhead reading(std::move(paths));
-  return opening.get();
-}
+// A driver takes a fifth of a second to start, so the GPU is opened on a thread of its own while the file's header is
+// read. Without a thread it is opened by wait().
+class OpeningGpu {
+ public:
+  explicit OpeningGpu(const ModelOptions& options) : options_(options) {
+    auto thread = start_thread([this] { open(); });
+    if (thread.ok()) thread_ = std::move(*thread);
+  }
+  ~OpeningGpu() {
+    if (thread_.joinable()) thread_.join();
+  }
+  OpeningGpu(const OpeningGpu&) = delete;
+  OpeningGpu& operator=(const OpeningGpu&) = delete;
+
+  // What will be read first comes closer while the driver starts. Called once.
+  OpenedGpu wait(const gguf::GgufFile& file) {
+    if (thread_.joinable()) {
+      std::vector<std::string> paths;
+      for (uint32_t i = 0; i < file.n_shards(); i++) paths.push_back(file.file(i).path());
+      const ReadAhead reading(std::move(paths));
+      thread_.join();
+    } else {
+      open();
+    }
+    return *std::move(opened_);
+  }
+
+ private:
+  void open() noexcept {
+    try {
+      opened_ = open_gpu(options_);
+    } catch (const std::exception& exception) {
+      opened_ = error_of(exception);
+    }
+  }
+
+  const ModelOptions& options_;
+  std::optional<OpenedGpu> opened_;
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -49,10 +84,9 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
   };
   if (options.device == "cpu") return on_cpu(TRY(open_file()), options);
 
-  // A driver takes a fifth of a second to start, so that begins first.
-  auto opening = std::async(std::launch::async, [&] { return open_gpu(options); });
+  OpeningGpu opening(options);
   const SharedFile file = TRY(open_file());
-  OpenedGpu backend = wait_for(opening, *file);
+  OpenedGpu backend = opening.wait(*file);
   if (options.device != "auto") return on_gpu(TRY(std::move(backend)), file, options);
 
   if (backend.ok() && *backend == nullptr) return on_cpu(file, options);
@@ -66,7 +100,8 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
 Result<std::unique_ptr<Model>> Model::on_cpu(SharedFile file, const ModelOptions& options) {
   auto backend = std::make_unique<CpuBackend>(CpuBackend::Options{.n_threads = options.n_threads});
   const uint64_t held_bytes =
-      options.ram_bytes ? cpu::held_memory() + kTokenizerShare * file->header_bytes() : uint64_t{0};
+      options.ram_bytes ? options.held_bytes.value_or(cpu::held_memory()) + kTokenizerShare * file->header_bytes()
+                        : uint64_t{0};
   const uint64_t budget_bytes =
       options.ram_bytes ? *options.ram_bytes : less_margin(backend->placement().available_bytes());
   return on(std::move(backend), std::move(file), options, budget_bytes, held_bytes);
@@ -91,6 +126,7 @@ Result<std::unique_ptr<Model>> Model::on_gpu(std::unique_ptr<Backend> backend, S
 Result<std::unique_ptr<Model>> Model::on(std::unique_ptr<Backend> backend, SharedFile file, const ModelOptions& options,
                                          uint64_t budget_bytes, uint64_t held_bytes) {
   std::unique_ptr<Model> model(new Model);
+  model->control_ = options.control;
   model->backend_ = std::move(backend);
   model->plan_ = TRY(ExecutionPlan::from_gguf(*model->backend_, std::move(file),
                                               {.weights = {.n_loaders = options.n_threads},
@@ -102,7 +138,7 @@ Result<std::unique_ptr<Model>> Model::on(std::unique_ptr<Backend> backend, Share
 }
 
 Result<const tokenizer::Tokenizer*> Model::tokenizer() {
-  if (!tokenizer_) tokenizer_ = TRY(tokenizer::Tokenizer::load(file().metadata()));
+  if (!tokenizer_) tokenizer_ = TRY(tokenizer::Tokenizer::load(file().metadata(), control_));
   return &*tokenizer_;
 }
 

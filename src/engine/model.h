@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "base/load_control.h"
 #include "base/result.h"
 #include "plan/execution_plan.h"
 #include "tokenizer/tokenizer.h"
@@ -30,8 +31,12 @@ struct ModelOptions {
   // less a margin. A model that needs more has weights that are read again and again (weights/residency.h).
   std::optional<uint64_t> ram_bytes = {};
   std::optional<uint64_t> vram_bytes = {};
+  // Of ram_bytes, what is taken already: the program, other models and what they are promised. None: what the process
+  // holds now.
+  std::optional<uint64_t> held_bytes = {};
   PassSize pass = {};  // what the budget has to leave room for
   const FileCalls* calls = nullptr;
+  LoadControl control = {};  // asked while the tokenizer is read
   // How the GPU is opened, for tests; null: there is none. Otherwise gpu/module.h does it.
   std::function<Result<std::unique_ptr<Backend>>()> open_gpu = {};
 };
@@ -67,6 +72,7 @@ class Model {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ExecutionPlan> plan_;
   std::optional<tokenizer::Tokenizer> tokenizer_;
+  LoadControl control_;
   bool is_on_gpu_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -51,7 +52,7 @@ class Entry {
 Result<void> write_whole(const std::string& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  FileWriter writer = TRY(FileWriter::create(path));
+  FileWriter writer = TRY(FileWriter::create(path, {.durable = false}));
   TRY(writer.write(std::as_bytes(std::span(text))));
   return writer.commit();
 }
@@ -79,7 +80,8 @@ ModelCache ModelCache::load(const std::string& path) {
                            .n_parameters = e.number("n_parameters"),
                            .n_vocab = e.small_number("n_vocab"),
                            .width = e.small_number("width"),
-                           .file_type = e.text("file_type")};
+                           .file_type = e.text("file_type"),
+                           .chat_template = e.text("chat_template")};
     if (e.is_whole()) cache.facts_.emplace(key, facts);
   }
   return cache;
@@ -107,6 +109,7 @@ void ModelCache::save() const {
     w.key("architecture").value(facts.architecture).key("name").value(facts.name);
     w.key("n_context").value(facts.n_context_train).key("n_parameters").value(facts.n_parameters);
     w.key("n_vocab").value(facts.n_vocab).key("width").value(facts.width).key("file_type").value(facts.file_type);
+    w.key("chat_template").value(facts.chat_template);
     w.end_object();
   }
   w.end_array().end_object();

@@ -40,6 +40,13 @@ std::string file_type_of(const gguf::GgufFile& file) {
   return name;
 }
 
+// A template that never reads a message's role cannot tell the model who speaks.
+std::string chat_template_of(const Metadata& metadata) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  if (metadata.find(kKey) == nullptr) return "none";
+  return string_of(metadata, kKey).find("role") != std::string::npos ? "roles" : "joined";
+}
+
 }  // namespace
 
 ModelFacts read_model_facts(const gguf::GgufFile& file) {
@@ -54,6 +61,7 @@ ModelFacts read_model_facts(const gguf::GgufFile& file) {
   }
   for (const gguf::TensorInfo& tensor : file.tensors()) facts.n_parameters += tensor.n_elements;
   facts.file_type = file_type_of(file);
+  facts.chat_template = chat_template_of(metadata);
   return facts;
 }
 

@@ -16,6 +16,9 @@ struct ModelFacts {
   uint32_t n_vocab = 0;
   uint32_t width = 0;     // of an embedding
   std::string file_type;  // "Q4_K_M"; the type of most of the weights where the file names none
+  // "roles": the file's chat template says who speaks; "joined": it only joins the messages, so the model continues
+  // them; "none": the file has no template.
+  std::string chat_template;
   friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
 };
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/file_writer.h"
 #include "gguf/writer.h"
 #include "support/support.h"
 
@@ -16,8 +16,10 @@ namespace fs = std::filesystem;
 using testing::TempDir;
 
 // A model of one tensor and a few facts; shard `number` of `count` when there are several.
-std::string write_model(const std::string& path, const std::string& name, uint32_t number = 0, uint32_t count = 1) {
+std::string write_model(const std::string& path, const std::string& name, uint32_t number = 0, uint32_t count = 1,
+                        std::string_view chat_template = {}) {
   gguf::HeaderBuilder header;
+  if (!chat_template.empty()) header.set_string("tokenizer.chat_template", chat_template);
   if (number == 0) {
     header.set_string("general.architecture", "llama");
     header.set_string("general.name", name);
@@ -30,7 +32,7 @@ std::string write_model(const std::string& path, const std::string& name, uint32
     header.set_i32("split.tensors.count", static_cast<int32_t>(count));
   }
   header.add_tensor("t" + std::to_string(number), DType::q8_0, {32, 2});
-  auto writer = gguf::GgufWriter::create(path, header);
+  auto writer = gguf::GgufWriter::create(path, header, {.durable = false});
   EXPECT_TRUE(writer.ok()) << writer.error().message;
   const std::vector<std::byte> data(2 * 34);
   EXPECT_TRUE(writer->write(data).ok());
@@ -62,7 +64,8 @@ TEST(ModelList, ShowsModelsSplitOnesAndBrokenOnes) {
                                           .n_context_train = 4096,
                                           .n_parameters = 64,
                                           .width = 32,
-                                          .file_type = "Q8_0"}));
+                                          .file_type = "Q8_0",
+                                          .chat_template = "none"}));
   EXPECT_EQ(models[1].file_bytes, fs::file_size(dir.file("b.gguf")));
   ASSERT_TRUE(models[2].facts);
   EXPECT_EQ(models[2].n_files, 2u);
@@ -72,6 +75,20 @@ TEST(ModelList, ShowsModelsSplitOnesAndBrokenOnes) {
   EXPECT_EQ(models[4].error->code, ErrorCode::file_empty);
   EXPECT_EQ(models[5].error->code, ErrorCode::gguf_bad_magic);
   EXPECT_EQ(models[6].error->code, ErrorCode::file_not_found);
+}
+
+TEST(ModelList, TellsWhetherTheChatTemplateSaysWhoSpeaks) {
+  const TempDir dir;
+  write_model(dir.file("a.gguf"), "A");
+  write_model(dir.file("b.gguf"), "B", 0, 1, "{% for m in messages %}{{ m.content }}{% endfor %}");
+  write_model(dir.file("c.gguf"), "C", 0, 1, "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}");
+  for (const char* from : {"the files", "the cache"}) {
+    const auto models = list_models({.folders = {dir.path()}, .files = {}, .cache_file = dir.file("cache.json")});
+    ASSERT_EQ(models.size(), 3u) << from;
+    EXPECT_EQ(models[0].facts->chat_template, "none") << from;
+    EXPECT_EQ(models[1].facts->chat_template, "joined") << from;
+    EXPECT_EQ(models[2].facts->chat_template, "roles") << from;
+  }
 }
 
 TEST(ModelList, FindsModelsByTheNamesItLists) {

@@ -61,6 +61,7 @@ struct ModelEntry {
   std::optional<Error> error = {};         // of the last load, or of the device, when failed
   std::optional<ModelFacts> facts = {};    // once it was loaded or listed
   std::optional<EngineStats> engine = {};  // when ready; its `loading` tells how far the weights are
+  EngineStats counts = {};                 // of this engine and of those before it: a reload starts no count anew
   double load_seconds = 0;                 // of the last load
   uint64_t n_loads = 0;                    // begun
 };
@@ -88,21 +89,33 @@ class ModelRegistry {
     Duration retry_pause = std::chrono::seconds(1);  // after a failed load; doubles up to a minute
     Clock clock = system_clock();
   };
-  // invalid_argument: two models of one name. Opens nothing.
+  // invalid_argument: two models of one name, or none. no_thread. Opens nothing.
   static Result<std::unique_ptr<ModelRegistry>> create(Options options);
   ~ModelRegistry();
 
   std::vector<ModelEntry> list() const;
   // The name of the only model, or of the first: what a request that names none means.
-  const std::string& default_name() const;
+  std::string default_name() const;
 
-  // Calls `ready` exactly once, here or on another thread: with the model, or model_not_found, draining, out_of_memory
-  // or what made the load or the device fail.
+  // Makes `models` the list, while requests go on: for files that came, changed or went since create().
+  //   added    names that are new; they stand behind the others
+  //   changed  names whose path, size or time is another: a model that is ready finishes its requests, and the next
+  //            request opens the new file
+  //   dropped  names that are not in `models`: requests that run end as usual, new ones get model_not_found
+  // A model that is just being loaded is left as it is: call again later. Pins stay. When the default is dropped, the
+  // next in the list is the default. invalid_argument: as for create(), and nothing is changed.
+  struct ListChange {
+    std::vector<std::string> added, changed, dropped;
+  };
+  Result<ListChange> reload_list(std::vector<Source> models);
+
+  // Calls `ready` exactly once, here or on another thread: with the model, or model_not_found, draining, no_thread,
+  // out_of_memory or what made the load or the device fail.
   using Ready = std::function<void(Result<ModelHandle>)>;
   void acquire(std::string_view name, Ready ready);
 
   // Both tell the state that they found.
-  // Begins a load where there is none; list() shows how far it is. model_not_found, draining
+  // Begins a load where there is none; list() shows how far it is. model_not_found, draining, no_thread
   Result<ModelState> load(std::string_view name);
   // Unloads as soon as its requests have ended; new ones load it again. model_not_found
   Result<ModelState> unload(std::string_view name);

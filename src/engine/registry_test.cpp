@@ -77,6 +77,32 @@ uint64_t bill_of_one() {
   return testing::story_engine(small_engine())->memory_bill().total();
 }
 
+// Histograms went on over a reload while counters began anew: sums over them disagreed.
+TEST(Registry, CountsGoOnOverAReload) {
+  const auto registry = make(options_for({"one"}));
+  for (uint64_t n = 1; n <= 3; n++) {
+    {
+      answer(*acquire(*registry, "one").value());
+    }
+    EXPECT_EQ(registry->list()[0].counts.n_requests, n);
+    ASSERT_TRUE(registry->unload("one").ok());
+    EXPECT_EQ(registry->list()[0].counts.n_requests, n) << "while it is unloaded, too";
+    if (n == 2) continue;  // loaded again while the engine before may still end
+    ASSERT_TRUE(wait_until([&] { return state_of(*registry, "one") == ModelState::unloaded; }));
+  }
+  // A step's tokens are counted when it ends, a moment after their events.
+  EXPECT_TRUE(wait_until([&] { return registry->list()[0].counts.n_generated_tokens == 3 * 8; }));
+}
+
+TEST(Registry, AModelToldToStopReadsNoTokenizer) {
+  std::atomic<bool> stop = false;
+  const auto model = Model::open(story_path(), {.n_threads = 1, .control = LoadControl(&stop)}).value();
+  stop = true;
+  EXPECT_EQ(model->tokenizer().error().code, ErrorCode::cancelled);
+  stop = false;
+  EXPECT_TRUE(model->tokenizer().ok());
+}
+
 TEST(Registry, LoadsOnceForAllWhoAsk) {
   const auto registry = make(options_for({"story"}));
   EXPECT_EQ(state_of(*registry, "story"), ModelState::unloaded);
@@ -314,6 +340,37 @@ TEST(Registry, AFileLargerThanTheBudgetMayBeStreamed) {
   EXPECT_TRUE(acquire(*make(options), "story").ok());
   options.memory_budget = bill_of_one() / 2;
   EXPECT_EQ(acquire(*make(options), "story").error().code, ErrorCode::out_of_memory);
+}
+
+TEST(Registry, ItsListCanBeReloaded) {
+  const testing::TempDir folder;
+  const std::string path = folder.file("one.gguf");
+  std::filesystem::copy_file(story_path(), path);
+  auto options = options_for({"one", "two"});
+  options.models[0].path = path;
+  const auto registry = make(std::move(options));
+  const ModelHandle two = acquire(*registry, "two").value();
+  ASSERT_TRUE(acquire(*registry, "one").ok());
+  EXPECT_EQ(registry->reload_list({}).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(registry->reload_list(options_for({"x", "x"}).models).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(registry->list().size(), 2u) << "a bad list changes nothing";
+
+  // one: the same; two: gone, while somebody uses it; three: new
+  const auto change = registry->reload_list({{.name = "one", .path = path}, {.name = "three", .path = story_path()}});
+  ASSERT_TRUE(change.ok());
+  EXPECT_EQ(change->added, std::vector<std::string>{"three"});
+  EXPECT_EQ(change->dropped, std::vector<std::string>{"two"});
+  EXPECT_TRUE(change->changed.empty());
+  EXPECT_EQ(state_of(*registry, "one"), ModelState::ready) << "an unchanged model stays loaded";
+  EXPECT_EQ(acquire(*registry, "two").error().code, ErrorCode::model_not_found);
+  EXPECT_FALSE(answer(*two).empty()) << "who has it keeps it";
+  EXPECT_FALSE(answer(*acquire(*registry, "three").value()).empty());
+
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + 10s);
+  EXPECT_EQ(registry->reload_list({{.name = "one", .path = path}})->changed, std::vector<std::string>{"one"});
+  EXPECT_FALSE(answer(*acquire(*registry, "one").value()).empty());
+  EXPECT_EQ(registry->list()[0].n_loads, 2u);
+  EXPECT_EQ(registry->default_name(), "one");
 }
 
 TEST(Registry, AnyOrderOfCallsFromAnyThreads) {

@@ -12,10 +12,14 @@
 #include "base/ids.h"
 #include "engine/finish_reason.h"
 #include "engine/sampler.h"
+#include "model/spec.h"
 
 namespace rocmforge {
 
 using RequestId = Id<struct RequestIdTag, uint64_t>;  // ascending in order of submission
+
+// Whose share of the queue a request counts against: the key it came with. Requests without a key are one client.
+using ClientId = Id<struct ClientIdTag, uint64_t>;
 
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // not empty
@@ -24,13 +28,13 @@ struct GenerationRequest {
   std::vector<std::string> stop = {};       // the text ends before the first of these
   bool ignore_end_of_text = false;          // go on after an end-of-text token
   std::string cache_salt = {};              // computed prefixes are shared between equal salts only
+  ClientId client{};
 };
-
-enum class Pooling : uint8_t { mean, last };
 
 struct EmbeddingRequest {
   std::vector<TokenId> tokens;  // not empty
   Pooling pooling = Pooling::mean;
+  ClientId client{};
 };
 
 struct RequestUsage {

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/check.h"
 
@@ -14,6 +16,7 @@ struct Scheduler::Sequence {
   uint32_t max_length = 0;
   std::string salt;
   bool wants_all_outputs = false;
+  ClientId client{};
   bool is_cancelled = false;
   bool has_run = false;
   std::optional<PrefixTree::Pending> awaited = {};  // the page whose computation it waits for
@@ -66,7 +69,8 @@ Result<void> Scheduler::submit(SequenceRequest request) {
                                                          .tokens = std::move(request.tokens),
                                                          .max_length = request.max_length,
                                                          .salt = std::move(request.salt),
-                                                         .wants_all_outputs = request.wants_all_outputs}));
+                                                         .wants_all_outputs = request.wants_all_outputs,
+                                                         .client = request.client}));
   return {};
 }
 
@@ -155,8 +159,25 @@ void Scheduler::add_run(Sequence& sequence, uint32_t& rows_left, uint32_t& outpu
 }
 
 void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
-  size_t i = 0;
-  while (i < waiting_.size() && running_.size() < options_.max_running && rows_left > 0 && outputs_left > 0) {
+  if (waiting_.empty()) return;
+  std::map<uint64_t, uint32_t> n_running;  // by client
+  for (const auto& sequence : running_) n_running[sequence->client.value]++;
+  std::set<uint64_t> was_preempted;  // clients with a sequence that waits to go on
+  for (const auto& sequence : waiting_) {
+    if (sequence->has_run) was_preempted.insert(sequence->client.value);
+  }
+  std::vector<bool> is_passed_over(waiting_.size());
+  while (running_.size() < options_.max_running && rows_left > 0 && outputs_left > 0) {
+    // The oldest of those clients that were preempted; if none was, of the client that has the fewest running.
+    const auto rank = [&](size_t k) {
+      const uint64_t client = waiting_[k]->client.value;
+      return was_preempted.contains(client) ? std::pair(0, 0u) : std::pair(1, n_running[client]);
+    };
+    size_t i = waiting_.size();
+    for (size_t k = 0; k < waiting_.size(); k++) {
+      if (!is_passed_over[k] && (i == waiting_.size() || rank(k) < rank(i))) i = k;
+    }
+    if (i == waiting_.size()) break;
     Sequence& sequence = *waiting_[i];
     PrefixTree::Match match;
     if (!sequence.awaited || !tree_.is_pending(*sequence.awaited)) {
@@ -166,7 +187,7 @@ void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
       sequence.awaited = match.pending;
     }
     if (sequence.awaited) {
-      i++;
+      is_passed_over[i] = true;
       continue;
     }
     if (!fits(sequence, match.pages)) break;
@@ -174,6 +195,8 @@ void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
     add_run(sequence, --rows_left, --outputs_left);
     std::unique_ptr<Sequence> admitted = std::move(waiting_[i]);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+    is_passed_over.erase(is_passed_over.begin() + static_cast<ptrdiff_t>(i));
+    n_running[admitted->client.value]++;
     insert(running_, std::move(admitted));
   }
 }
@@ -276,7 +299,12 @@ SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = totals_;
   stats.n_running = static_cast<uint32_t>(running_.size());
   stats.n_waiting = static_cast<uint32_t>(waiting_.size());
-  for (const auto& sequence : waiting_) stats.n_waiting_tokens += sequence->tokens.size();
+  for (const auto& sequence : waiting_) {
+    QueueShare& share = stats.waiting[sequence->client.value];
+    share.n++;
+    share.n_tokens += sequence->tokens.size();
+    stats.n_waiting_tokens += sequence->tokens.size();
+  }
   stats.n_pages_cached = tree_.n_evictable();
   stats.n_pages_used = pool_.n_pages() - pool_.n_free() - stats.n_pages_cached;
   return stats;

@@ -7,9 +7,11 @@
 //                 +------preempted------+
 //
 // A step: every running sequence advances by at least one token, so decoding never waits for a long prompt; the rows
-// that are left go to prompts, oldest first, in chunks. Waiting sequences are admitted in order of arrival when the
-// pages of all their tokens are free, with one more for each that runs. Only a sequence whose next page is just being
-// computed by another is passed over: it shares that page a step or two later.
+// that are left go to prompts, oldest first, in chunks. A waiting sequence is admitted when the pages of all its tokens
+// are free, with one more for each that runs: first one of the client with the fewest running sequences, of several the
+// oldest. So a client's first sequence never waits for another's second, and of one client they are admitted in order
+// of arrival. Only a sequence whose next page is just being computed by another is passed over: it shares that page a
+// step or two later.
 //
 // Pages run out only where an answer grows. Then cached pages go first, then the newest running sequence is preempted:
 // its pages are given up and it waits again, in its old place; what it had computed is recomputed or found in the tree.
@@ -18,6 +20,7 @@
 // A sequence writes only pages that it alone holds and that are not ready in the prefix tree.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,6 +49,7 @@ struct SequenceRequest {
   uint32_t max_length = 0;  // tokens at its end
   std::string salt = {};
   bool wants_all_outputs = false;  // of every token: such a sequence computes all of them itself
+  ClientId client{};
 };
 
 enum class RunOutputs : uint8_t { none, last, all };
@@ -77,9 +81,16 @@ struct RunResult {
   std::optional<TokenId> token = {};  // REQUIRED of a run that advanced and was the last of the known tokens
 };
 
+// Of one client: sequences and their tokens.
+struct QueueShare {
+  uint32_t n = 0;
+  uint64_t n_tokens = 0;
+};
+
 struct SchedulerStats {
   uint32_t n_running = 0, n_waiting = 0;
   uint64_t n_waiting_tokens = 0;
+  std::map<uint64_t, QueueShare> waiting = {};  // by client
   uint32_t n_pages_used = 0, n_pages_cached = 0;
   uint64_t n_preemptions = 0;
   uint64_t n_prefix_queries = 0, n_prefix_hits = 0;  // tokens

@@ -38,6 +38,7 @@ struct Request {
   uint32_t max_length = 0;
   std::string salt;
   bool wants_all_outputs = false;
+  ClientId client{};
   uint64_t variety = 0;  // of its answer: equal ones answer equal prompts alike
   bool is_cancelled = false;
 
@@ -107,6 +108,7 @@ class World {
     request.salt = chance(80) ? "" : "other";
     request.wants_all_outputs = chance(10);
     request.variety = below(3);
+    request.client = ClientId(below(3));
     for (uint64_t i = 0; i < n_common; i++) request.append(TokenId(static_cast<int32_t>(family + i / 70)));
     for (uint64_t i = 0; i <= n_own; i++) request.append(TokenId(static_cast<int32_t>(below(3))));
     request.max_length = static_cast<uint32_t>(request.tokens.size() + below(chance(40) ? 40 : 300));
@@ -117,7 +119,8 @@ class World {
                                                 .tokens = request.tokens,
                                                 .max_length = request.max_length,
                                                 .salt = request.salt,
-                                                .wants_all_outputs = request.wants_all_outputs});
+                                                .wants_all_outputs = request.wants_all_outputs,
+                                                .client = request.client});
       if (submitted.ok() != fits) return fail("a request was accepted or refused wrongly");
       if (fits) live_.emplace(request.id, request);
     }
@@ -196,24 +199,26 @@ class World {
     }
   }
 
-  // First come, first served: nobody begins before an older one that waits, unless that one awaits a page. And the
-  // oldest of those that ran goes on.
+  // First come, first served, by client: nobody begins before an older one of the same client that waits, unless that
+  // one awaits a page. And the oldest of those that ran goes on.
   void check_order() {
     std::map<RequestId, const SequenceRun*> runs;
     for (const SequenceRun& run : plan_.runs) runs[run.id] = &run;
     const auto oldest = std::ranges::find_if(ends_, [&](const auto& entry) { return live_.contains(entry.first); });
     if (oldest != ends_.end() && !runs.contains(oldest->first)) return fail("the oldest was preempted");
-    RequestId newest_begun(0);
+    std::map<ClientId, RequestId> newest_begun;
     for (const auto& [id, run] : runs) {
-      if (!ends_.contains(id)) newest_begun = id;
+      const auto live = live_.find(id);
+      if (live != live_.end() && !ends_.contains(id)) newest_begun[live->second.client] = id;
     }
     for (const auto& [id, request] : live_) {
-      if (id > newest_begun) break;
+      const auto newest = newest_begun.find(request.client);
+      if (newest == newest_begun.end() || id > newest->second) continue;
       if (!runs.contains(id) && !awaits_a_page(request)) return fail("a younger request began before an older one");
     }
     for (const auto& [id, end] : ends_) {
       // Preempted in this step: then nobody else began.
-      if (live_.contains(id) && !runs.contains(id) && newest_begun.value != 0) return fail("preempted for a newcomer");
+      if (live_.contains(id) && !runs.contains(id) && !newest_begun.empty()) return fail("preempted for a newcomer");
     }
   }
 

@@ -56,6 +56,25 @@ struct Driver {
 
 using Rows = std::map<uint64_t, uint32_t>;
 
+TEST(Scheduler, AClientWithFewerRunningSequencesIsAdmittedFirst) {
+  Driver d({.n_pages = 20, .n_context = 1000, .max_running = 3, .max_step_tokens = 100, .max_step_outputs = 4});
+  const auto submit = [&](uint64_t id, uint64_t client) {
+    d.ends[id] = 4;
+    ASSERT_TRUE(d.scheduler
+                    .submit({.id = RequestId(id),
+                             .tokens = prompt_of(2, static_cast<int>(id)),
+                             .max_length = 4,
+                             .client = ClientId(client)})
+                    .ok());
+  };
+  for (uint64_t id = 1; id <= 6; id++) submit(id, 1);
+  EXPECT_EQ(d.step(), (Rows{{1, 2}, {2, 2}, {3, 2}}));
+  submit(7, 2);
+  submit(8, 2);
+  EXPECT_EQ(d.step(), (Rows{{1, 1}, {2, 1}, {3, 1}})) << "those that run end";
+  EXPECT_EQ(d.step(), (Rows{{4, 2}, {5, 2}, {7, 2}})) << "by turns, each client's in order of arrival";
+}
+
 TEST(Scheduler, DecodesGoOnBesideALongPromptInChunks) {
   Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 100, .max_step_outputs = 4});
   d.submit(1, prompt_of(10), 50);

@@ -107,7 +107,8 @@ Result<void> Session::run_for_last(std::span<const TokenId> tokens) {
 Result<void> Session::pass(const Batch& batch) {
   TRY(check_batch(batch, plan_->spec().n_vocab, options_.n_context, options_.max_rows));
   outputs_.begin(batch.n_outputs(), batch.n_outputs());
-  return forward(*plan_, batch, {.prefetch_window = options_.prefetch_window, .after_stage = {}});
+  return forward(*plan_, batch,
+                 {.prefetch_window = options_.prefetch_window, .after_stage = {}, .should_stop = options_.should_stop});
 }
 
 void Session::rewind(uint32_t n_tokens) {

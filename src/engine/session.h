@@ -3,6 +3,7 @@
 //
 // Threads: one at a time.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,8 @@ struct SessionOptions {
   uint32_t max_outputs = 1;  // rows of logits per pass: evaluate_all takes that many tokens at a time
   KvType kv_type = KvType::f16;
   uint32_t prefetch_window = 3;
+  // Asked between the layers of long passes and while weights are read; true fails the call with `cancelled`.
+  std::function<bool()> should_stop = {};
 };
 
 class Session {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "plan/not_finite.h"
 
 namespace rocmforge {
 namespace {
@@ -59,14 +60,25 @@ Result<std::span<const float>> StepOutputs::logits(uint32_t row) {
 Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history,
                                     double unit) {
   const RowCandidates& best = *TRY(candidates(row, takes_the_largest(options) ? 1 : kCandidates));
-  const auto chosen = TRY(sample_candidates(best, options, history, n_vocab(), unit));
-  return chosen ? *chosen : TRY(sample_whole_row(TRY(logits(row)), options, history, unit));
+  const auto chosen = sample_candidates(best, options, history, n_vocab(), unit);
+  if (!chosen.ok()) return explained(chosen.error());
+  if (*chosen) return **chosen;
+  auto token = sample_whole_row(TRY(logits(row)), options, history, unit);
+  if (!token.ok()) return explained(std::move(token).error());
+  return *token;
 }
 
 Result<TokenLogprobs> StepOutputs::logprobs(uint32_t row, TokenId token, uint32_t n) {
   if (auto found = rocmforge::logprobs(*TRY(candidates(row, kCandidates)), n_vocab(), token, n))
     return *std::move(found);
   return rocmforge::logprobs(TRY(logits(row)), token, n);
+}
+
+Error StepOutputs::explained(Error error) {
+  if (error.code != ErrorCode::model_not_finite) return error;
+  if (!cause_) cause_ = why_not_finite(*plan_);
+  error.message += fmt::format("; {}", *cause_);
+  return error;
 }
 
 Result<std::span<const float>> StepOutputs::hidden(uint32_t row) {

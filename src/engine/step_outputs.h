@@ -3,7 +3,9 @@
 //
 // Threads: one at a time.
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +32,10 @@ class StepOutputs {
   Result<TokenId> choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history, double unit);
   Result<TokenLogprobs> logprobs(uint32_t row, TokenId token, uint32_t n);
 
+  // A model_not_finite with its cause, as far as it can be found; other errors as they are. The cause is looked for
+  // once.
+  Error explained(Error error);
+
   // Of any output row: its hidden state after the last norm.
   Result<std::span<const float>> hidden(uint32_t row);
 
@@ -42,6 +48,7 @@ class StepOutputs {
   uint32_t n_outputs_ = 0, n_sampled_ = 0;
   std::span<const RowCandidates> candidates_;  // empty: not read yet, as are those
   std::vector<float> logits_, hidden_;
+  std::optional<std::string> cause_;  // of numbers that are not finite
 };
 
 }  // namespace rocmforge

@@ -17,9 +17,10 @@ std::string template_that_says(const Error& error) {
 
 }  // namespace
 
-Result<tokenizer::ChatTemplate> usable_template(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer) {
-  auto own = tokenizer::ChatTemplate::load(metadata, chat_vocabulary(tokenizer));
-  if (own.ok()) return own;
+Result<tokenizer::ChatTemplate> usable_template(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer,
+                                                const LoadControl& control) {
+  auto own = tokenizer::ChatTemplate::load(metadata, chat_vocabulary(tokenizer), {}, {}, control);
+  if (own.ok() || own.error().code == ErrorCode::cancelled) return own;
   return tokenizer::ChatTemplate::load(metadata, chat_vocabulary(tokenizer),
                                        {.text = template_that_says(own.error()), .name = {}});
 }

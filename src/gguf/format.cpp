@@ -61,7 +61,7 @@ Result<void> measure(TensorInfo& info) {
   return {};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kMost = 80;
   std::string out = "'";
   for (size_t at = 0; at < text.size() && at < kMost;) {

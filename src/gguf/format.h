@@ -43,6 +43,6 @@ Result<void> check_tensor_name(std::string_view name, const Limits& limits);
 Result<void> measure(TensorInfo& info);
 
 // A name from a file as a message may show it: in quotes, control characters escaped, cut after 80 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace rocmforge::gguf

@@ -91,7 +91,7 @@ class HeaderParser {
 Result<void> HeaderParser::parse_magic() {
   const std::string_view magic = cursor_.text(TRY(cursor_.take(kMagic.size(), "magic")));
   if (magic == kMagic) return {};
-  std::string fact = fmt::format("{} is not {}", quoted(magic), quoted(kMagic));
+  std::string fact = fmt::format("{} is not {}", in_quotes(magic), in_quotes(kMagic));
   for (const std::string_view old : {"lmgg", "fmgg", "tjgg", "algg"}) {
     if (magic == old) fact += ": a format from before GGUF; convert the model again";
   }
@@ -299,8 +299,9 @@ Result<void> HeaderParser::place_tensors() {
       cursor_.enter("tensor", tensor.name);
       return fail(
           ErrorCode::gguf_tensor_out_of_file, "offset", tensor.offset_at,
-          fmt::format("{} bytes at offset {} end after the file, which has {} bytes of data", tensor.info.n_bytes,
-                      tensor.info.offset, (CheckedU64(source_.n_bytes) - data_begin).get().value_or(0)));
+          fmt::format("{} bytes at offset {} end after the file, which has {} bytes of data: an incomplete download?",
+                      tensor.info.n_bytes, tensor.info.offset,
+                      (CheckedU64(source_.n_bytes) - data_begin).get().value_or(0)));
     }
     tensor.info.offset = begin.value();
   }
@@ -321,7 +322,7 @@ Result<void> HeaderParser::check_overlaps() {
     cursor_.enter("tensor", high.name);
     return fail(ErrorCode::gguf_tensor_overlap, "offset", high.offset_at,
                 fmt::format("its data begins at byte {} of the file, inside tensor {}, which ends at {}",
-                            high.info.offset, quoted(cursor_.text(low.name)), low_end));
+                            high.info.offset, in_quotes(cursor_.text(low.name)), low_end));
   }
   return {};
 }

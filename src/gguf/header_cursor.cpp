@@ -39,7 +39,7 @@ Result<void> HeaderCursor::fetch(uint64_t n_bytes, const char* field) {
 Error HeaderCursor::fail(ErrorCode code, const char* field, uint64_t at, std::string_view fact) const {
   std::string subject;
   if (subject_.kind != nullptr) {
-    subject = subject_.name.n_bytes > 0 ? fmt::format("{} {}: ", subject_.kind, quoted(text(subject_.name)))
+    subject = subject_.name.n_bytes > 0 ? fmt::format("{} {}: ", subject_.kind, in_quotes(text(subject_.name)))
                                         : fmt::format("{} number {}: ", subject_.kind, subject_.number);
   }
   return {code, fmt::format("gguf: {}: {}{} at byte {}: {}", source_.name, subject, field, at, fact)};

@@ -38,7 +38,7 @@ std::string write_wide_file(const TempDir& folder, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) builder.set_u32(fmt::format("model.block.{}.some_key", i), i);
   for (uint32_t i = 0; i < n; i++) builder.add_tensor(fmt::format("blk.{}.weight", i), DType::q4_k, {256});
   const std::string path = folder.file(std::to_string(n) + ".gguf");
-  EXPECT_TRUE(GgufWriter::create(path, builder).value().finish_sparse().ok());
+  EXPECT_TRUE(GgufWriter::create(path, builder, {.durable = false}).value().finish_sparse().ok());
   return path;
 }
 
@@ -80,7 +80,7 @@ TEST(LargeFile, FortyGigabytesOpenInMilliseconds) {
     builder.add_tensor(fmt::format("blk.{}.ffn_up.weight", i), DType::f16, {4096, 4883});
   }
   const std::string path = folder.file("large.gguf");
-  ASSERT_TRUE(GgufWriter::create(path, builder).value().finish_sparse().ok());
+  ASSERT_TRUE(GgufWriter::create(path, builder, {.durable = false}).value().finish_sparse().ok());
   ASSERT_GE(std::filesystem::file_size(path), 40'000'000'000u);
 
   const HeapMeter meter;

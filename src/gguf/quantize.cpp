@@ -50,7 +50,7 @@ uint64_t bytes_of(DType dtype, uint64_t n_elements) {
 }
 
 Error about(const TensorInfo& tensor, ErrorCode code, std::string fact) {
-  return {code, fmt::format("gguf: tensor {}: {}", quoted(tensor.name), fact)};
+  return {code, fmt::format("gguf: tensor {}: {}", in_quotes(tensor.name), fact)};
 }
 
 // The type each tensor will have; its own for one that is copied.
@@ -69,9 +69,9 @@ Result<std::vector<DType>> plan_types(const GgufFile& file, const Mix& mix, cons
       return about(tensor, ErrorCode::unsupported, fmt::format("{} is no type of weights", info.name));
     }
     if (is_quantized(tensor.dtype) && !options.allow_requantize) {
-      return about(
-          tensor, ErrorCode::unsupported,
-          fmt::format("quantized already, as {}: quantizing again loses accuracy and must be allowed", info.name));
+      return about(tensor, ErrorCode::unsupported,
+                   fmt::format("quantized already, as {}: quantizing again loses accuracy; --allow-requantize does it",
+                               info.name));
     }
     if (!can_encode(type)) {
       return about(tensor, ErrorCode::unsupported, fmt::format("there is no encoder for {}", dtype_info(type).name));
@@ -193,12 +193,24 @@ class Converter {
   double sum_differences_ = 0;
 };
 
+// A file that is read while it is replaced would be lost when anything fails, and is lost when nothing does.
+Result<void> check_output(const GgufFile& file, const std::string& to) {
+  for (uint32_t shard = 0; shard < file.n_shards(); shard++) {
+    if (!file.file(shard).is_at(to)) continue;
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("gguf: the output '{}' is the input '{}': give the output another name", to,
+                             file.file(shard).path())};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<QuantizeReport> quantize_file(const std::string& from, const std::string& to, const Mix& mix,
                                      const QuantizeOptions& options,
                                      const std::function<void(const QuantizeProgress&)>& progress) {
   const GgufFile file = TRY(GgufFile::open(from));
+  TRY(check_output(file, to));
   const std::vector<DType> types = TRY(plan_types(file, mix, options));
 
   HeaderBuilder header;
@@ -211,7 +223,7 @@ Result<QuantizeReport> quantize_file(const std::string& from, const std::string&
     header.add_tensor(tensor.name, types[t], std::span(tensor.dims).first(tensor.n_dims));
     state.n_total += tensor.n_elements;
   }
-  GgufWriter writer = TRY(GgufWriter::create(to, header));
+  GgufWriter writer = TRY(GgufWriter::create(to, header, options.output));
   Converter converter(file, writer, options.n_threads);
 
   QuantizeReport report;

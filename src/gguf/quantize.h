@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_writer.h"
 #include "base/result.h"
 #include "gguf/mix.h"
 
@@ -16,6 +17,7 @@ struct QuantizeOptions {
   bool pure = false;              // the mix's base type for every weight
   bool allow_requantize = false;  // else weights that are quantized already are refused
   size_t n_threads = 0;           // 0: one per available core
+  WriteOptions output = {};       // what happens to a file that is there already, and when to stop
 };
 
 struct QuantizeProgress {
@@ -34,8 +36,9 @@ struct QuantizeReport {
 
 // Splits are read as one model and written as one file. Everything that is not a weight to convert, metadata included,
 // is copied; general.file_type and general.quantization_version are set.
-// Errors: those of the reader and writer; unsupported when the mix has no encoder, when a weight is quantized already,
-// or when its type holds no weights; out_of_range when a weight is not finite or beyond what the type can hold.
+// Errors: those of the reader and writer; invalid_argument when `to` is one of the files of `from`, under any name;
+// unsupported when the mix has no encoder, when a weight is quantized already, or when its type holds no weights;
+// out_of_range when a weight is not finite or beyond what the type can hold.
 Result<QuantizeReport> quantize_file(const std::string& from, const std::string& to, const Mix& mix,
                                      const QuantizeOptions& options = {},
                                      const std::function<void(const QuantizeProgress&)>& progress = {});

@@ -53,7 +53,7 @@ std::string write_model(const TempDir& dir, const std::vector<NamedTensor>& tens
   header.set_string("note", "kept");
   for (const auto& tensor : tensors) header.add_tensor(tensor.name, DType::f32, tensor.dims);
   const std::string path = dir.file("in.gguf");
-  auto writer = GgufWriter::create(path, header);
+  auto writer = GgufWriter::create(path, header, {.durable = false});
   EXPECT_TRUE(writer.ok()) << writer.error().message;
   for (const auto& tensor : tensors) EXPECT_TRUE(writer->write(std::as_bytes(std::span(tensor.values))).ok());
   EXPECT_TRUE(writer->finish().ok());
@@ -252,11 +252,16 @@ TEST(Quantize, JoinsSplitModels) {
     header.set_i32("split.tensors.count", 2);
     const NamedTensor& tensor = number == 0 ? a : b;
     header.add_tensor(tensor.name, DType::f32, tensor.dims);
-    auto writer = GgufWriter::create(dir.file(number == 0 ? "m-00001-of-00002.gguf" : "m-00002-of-00002.gguf"), header);
+    auto writer = GgufWriter::create(dir.file(number == 0 ? "m-00001-of-00002.gguf" : "m-00002-of-00002.gguf"), header,
+                                     {.durable = false});
     ASSERT_TRUE(writer.ok()) << writer.error().message;
     ASSERT_TRUE(writer->write(std::as_bytes(std::span(tensor.values))).ok());
     ASSERT_TRUE(writer->finish().ok());
   }
+  const auto refused =
+      quantize_file(dir.file("m-00001-of-00002.gguf"), dir.file("m-00002-of-00002.gguf"), *find_mix("Q8_0"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   const std::string out = dir.file("out.gguf");
   const auto report = quantize_file(dir.file("m-00001-of-00002.gguf"), out, *find_mix("Q8_0"));
   ASSERT_TRUE(report.ok()) << report.error().message;
@@ -278,6 +283,38 @@ TEST(Quantize, TellsProgress) {
                 n_done = p.n_done;
               }).ok());
   EXPECT_EQ(n_done, 256u * 8);
+}
+
+// `quantize a a` replaced a 947 MiB source without a word.
+TEST(Quantize, TheInputIsNeverTheOutput) {
+  const TempDir dir;
+  const std::string in = write_model(dir, {normal_tensor("blk.0.attn_q.weight", {256, 8})});
+  const std::string before = read_text(in);
+  std::filesystem::create_symlink(in, dir.file("link.gguf"));
+  std::filesystem::create_hard_link(in, dir.file("hard.gguf"));
+  for (const std::string& out : {in, dir.path() + "/./" + std::filesystem::path(in).filename().string(),
+                                 dir.file("link.gguf"), dir.file("hard.gguf")}) {
+    const auto refused = quantize_file(in, out, *find_mix("Q8_0"));
+    ASSERT_FALSE(refused.ok()) << out;
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.error().message.find("is the input"), std::string::npos) << refused.error().message;
+  }
+  EXPECT_EQ(read_text(in), before);
+}
+
+TEST(Quantize, StopsWhenToldToAndLeavesNothing) {
+  const TempDir dir;
+  const std::string in = write_model(
+      dir, {normal_tensor("blk.0.attn_q.weight", {256, 8}), normal_tensor("blk.0.attn_k.weight", {256, 8})});
+  for (const bool anonymous : {true, false}) {
+    bool is_stopped = false;
+    const auto stopped = quantize_file(in, dir.file("out.gguf"), *find_mix("Q8_0"),
+                                       {.output = {.should_stop = [&] { return is_stopped; }, .anonymous = anonymous}},
+                                       [&](const QuantizeProgress&) { is_stopped = true; });
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
+  }
 }
 
 }  // namespace

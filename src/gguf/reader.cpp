@@ -118,7 +118,7 @@ Result<void> GgufFile::index_tensors() {
   const TensorInfo& second = tensors_[*again];
   const auto at = second.name.data() - reinterpret_cast<const char*>(headers_[second.shard]->data());
   return file_error(ErrorCode::gguf_duplicate_tensor, shards_[second.shard].path(),
-                    fmt::format("tensor {}: name at byte {}: stands in shard {} already", quoted(second.name), at,
+                    fmt::format("tensor {}: name at byte {}: stands in shard {} already", in_quotes(second.name), at,
                                 find_tensor(second.name)->shard + 1));
 }
 
@@ -130,7 +130,7 @@ const TensorInfo* GgufFile::find_tensor(std::string_view name) const {
 Result<const TensorInfo*> GgufFile::tensor(std::string_view name) const {
   if (const TensorInfo* info = find_tensor(name)) return info;
   return Error{ErrorCode::gguf_tensor_missing,
-               fmt::format("gguf: file '{}': has no tensor {}", shards_[0].path(), quoted(name))};
+               fmt::format("gguf: file '{}': has no tensor {}", shards_[0].path(), in_quotes(name))};
 }
 
 uint64_t GgufFile::weight_bytes() const {

@@ -93,7 +93,7 @@ TEST(Reader, ReadsTheHeaderOnceAndNoData) {
     builder.set_string("filler", std::string(n_text, 'x'));
     builder.add_tensor("t", DType::f32, {1 << 20});
     const std::string path = folder.file("m.gguf");
-    ASSERT_TRUE(GgufWriter::create(path, builder).value().finish_sparse().ok());
+    ASSERT_TRUE(GgufWriter::create(path, builder, {.durable = false}).value().finish_sparse().ok());
     uint64_t end = 0;
     FileCalls calls;
     calls.pread = [&](int fd, void* to, size_t n, off_t at) {
@@ -124,7 +124,7 @@ TEST(Reader, FailingReadsAreErrors) {
   HeaderBuilder builder;
   builder.set_string("filler", std::string(1'000'000, 'x'));
   const std::string path = folder.file("m.gguf");
-  ASSERT_TRUE(GgufWriter::create(path, builder).value().finish().ok());
+  ASSERT_TRUE(GgufWriter::create(path, builder, {.durable = false}).value().finish().ok());
   for (const bool truncated : {false, true}) {
     bool failed = true;
     for (int n = 0; failed; n++) {

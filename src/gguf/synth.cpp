@@ -98,7 +98,7 @@ Result<SynthReport> synthesize(const std::string& path, const Shape& shape, cons
   HeaderBuilder header = make_header(shape, mix);
   for (size_t t = 0; t < tensors.size(); t++) header.add_tensor(tensors[t].name, types[t], tensors[t].dims);
 
-  GgufWriter writer = TRY(GgufWriter::create(path, header));
+  GgufWriter writer = TRY(GgufWriter::create(path, header, options.output));
   const SynthReport report{tensors.size(), writer.file_bytes()};
   if (options.sparse) {
     TRY(writer.finish_sparse());

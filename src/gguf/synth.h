@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "base/file_writer.h"
 #include "base/result.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
@@ -16,6 +17,7 @@ struct SynthOptions {
   bool pure = false;    // the mix's base type for every weight
   bool sparse = false;  // the header alone: the weights are a hole that reads as zeros
   uint64_t seed = 1;
+  WriteOptions output = {};
 };
 
 struct SynthReport {

@@ -74,7 +74,7 @@ Result<uint64_t> HeaderBuilder::append_tensor(std::string& to, const Tensor& ten
   if (tensor.dims.size() <= kMaxDims) {
     std::copy(tensor.dims.begin(), tensor.dims.end(), info.dims.begin());
     if (auto good = measure(info); !good.ok()) {
-      return std::move(good).error().in(fmt::format("gguf: tensor {}", quoted(tensor.name)));
+      return std::move(good).error().in(fmt::format("gguf: tensor {}", in_quotes(tensor.name)));
     }
   }
   append_string(to, tensor.name);
@@ -113,9 +113,10 @@ Result<HeaderBuilder::Encoded> HeaderBuilder::encode(const Limits& limits) const
   return out;
 }
 
-Result<GgufWriter> GgufWriter::create(const std::string& path, const HeaderBuilder& header, const Limits& limits) {
+Result<GgufWriter> GgufWriter::create(const std::string& path, const HeaderBuilder& header, WriteOptions options,
+                                      const Limits& limits) {
   HeaderBuilder::Encoded encoded = TRY(header.encode(limits));
-  FileWriter file = TRY(FileWriter::create(path));
+  FileWriter file = TRY(FileWriter::create(path, std::move(options)));
   TRY(file.write(as_bytes(encoded.bytes)));
   return GgufWriter(std::move(file), std::move(encoded.header), encoded.file_bytes, path);
 }
@@ -134,7 +135,7 @@ Result<void> GgufWriter::write(std::span<const std::byte> piece) {
   const TensorInfo& info = tensors()[due_];
   if (piece.size() > info.n_bytes - n_written_) {
     return Error{ErrorCode::gguf_write, fmt::format("gguf: file '{}': tensor {}: {} bytes after {} of its {}", path_,
-                                                    quoted(info.name), piece.size(), n_written_, info.n_bytes)};
+                                                    in_quotes(info.name), piece.size(), n_written_, info.n_bytes)};
   }
   TRY(file_.write(piece));
   n_written_ += piece.size();
@@ -150,7 +151,7 @@ Result<void> GgufWriter::finish() {
   if (due_ < tensors().size()) {
     const TensorInfo& info = tensors()[due_];
     return Error{ErrorCode::gguf_write, fmt::format("gguf: file '{}': tensor {}: {} of its {} bytes were written",
-                                                    path_, quoted(info.name), n_written_, info.n_bytes)};
+                                                    path_, in_quotes(info.name), n_written_, info.n_bytes)};
   }
   return file_.commit();
 }

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/file.h"
+#include "base/file_writer.h"
 #include "base/result.h"
 #include "gguf/header.h"
 #include "gguf/metadata.h"
@@ -131,7 +131,8 @@ class HeaderBuilder {
 class GgufWriter {
  public:
   // Writes the header, padded to where the data begins.
-  static Result<GgufWriter> create(const std::string& path, const HeaderBuilder& header, const Limits& limits = {});
+  static Result<GgufWriter> create(const std::string& path, const HeaderBuilder& header, WriteOptions options = {},
+                                   const Limits& limits = {});
 
   std::span<const TensorInfo> tensors() const { return header_.tensors; }  // and where each one goes
   uint64_t file_bytes() const { return file_bytes_; }

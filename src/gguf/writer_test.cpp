@@ -35,7 +35,7 @@ TEST(Writer, WritesTheBytesDrawnByHand) {
 
   const TempDir folder;
   const std::string path = folder.file("m.gguf");
-  GgufWriter writer = GgufWriter::create(path, builder).value();
+  GgufWriter writer = GgufWriter::create(path, builder, {.durable = false}).value();
   EXPECT_TRUE(writer.write(std::vector<std::byte>(64)).ok());
   EXPECT_TRUE(writer.write(std::vector<std::byte>(100)).ok());
   EXPECT_TRUE(writer.write(std::vector<std::byte>(28)).ok());
@@ -108,7 +108,7 @@ TEST(Writer, CountsTheBytesOfEachTensor) {
   builder.add_tensor("t", DType::f32, {4});
   const std::string path = folder.file("m.gguf");
   {
-    GgufWriter writer = GgufWriter::create(path, builder).value();
+    GgufWriter writer = GgufWriter::create(path, builder, {.durable = false}).value();
     EXPECT_EQ(writer.write(std::vector<std::byte>(17)).error().code, ErrorCode::gguf_write);
     EXPECT_TRUE(writer.write(std::vector<std::byte>(15)).ok());
     EXPECT_EQ(writer.finish().error().code, ErrorCode::gguf_write);  // one byte is missing
@@ -124,7 +124,7 @@ TEST(Writer, LeavesNothingBehindWithoutFinish) {
   HeaderBuilder builder;
   builder.add_tensor("t", DType::f32, {4});
   {
-    const GgufWriter writer = GgufWriter::create(folder.file("m.gguf"), builder).value();
+    const GgufWriter writer = GgufWriter::create(folder.file("m.gguf"), builder, {.durable = false}).value();
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_FALSE(GgufWriter::create(folder.file("no/such/folder.gguf"), builder).ok());
@@ -135,7 +135,7 @@ TEST(Writer, SparseFilesHaveTheirLengthAndNoBlocks) {
   HeaderBuilder builder;
   builder.add_tensor("t", DType::f32, {uint64_t{1} << 30});
   const std::string path = folder.file("m.gguf");
-  GgufWriter writer = GgufWriter::create(path, builder).value();
+  GgufWriter writer = GgufWriter::create(path, builder, {.durable = false}).value();
   EXPECT_TRUE(writer.finish_sparse().ok());
   EXPECT_EQ(std::filesystem::file_size(path), writer.file_bytes());
   EXPECT_GT(writer.file_bytes(), uint64_t{4} << 30);
@@ -145,7 +145,7 @@ TEST(Writer, SparseFilesHaveTheirLengthAndNoBlocks) {
 TEST(Writer, WritesToADevice) {
   HeaderBuilder builder;
   builder.add_tensor("t", DType::f32, {4});
-  GgufWriter writer = GgufWriter::create("/dev/null", builder).value();
+  GgufWriter writer = GgufWriter::create("/dev/null", builder, {.durable = false}).value();
   EXPECT_TRUE(writer.write(std::vector<std::byte>(16)).ok());
   EXPECT_TRUE(writer.finish().ok());
 }
@@ -256,7 +256,7 @@ TEST(Writer, ReadingGivesBackWhatWasWritten) {
       data.push_back(std::string(n_blocks * n_rows * type.block_bytes, static_cast<char>('A' + i)));
     }
 
-    auto created = GgufWriter::create(path, builder);
+    auto created = GgufWriter::create(path, builder, {.durable = false});
     ASSERT_TRUE(created.ok()) << created.error().message;
     GgufWriter writer = std::move(created).value();
     for (const std::string& bytes : data) {

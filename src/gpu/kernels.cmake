@@ -47,7 +47,7 @@ function(rf_gpu_module name)
     set(source ${CMAKE_CURRENT_SOURCE_DIR}/kernels/${file}.cu)
     set(image ${folder}/${file}.${M_SUFFIX})
     add_custom_command(OUTPUT ${image}
-      COMMAND ${M_COMMAND} -MD -MF ${image}.d -MT ${image} -I${CMAKE_SOURCE_DIR}/src ${source} -o ${image}
+      COMMAND ${M_COMMAND} -MD -MF ${image}.d -MT ${image} -I${PROJECT_SOURCE_DIR}/src ${source} -o ${image}
       DEPENDS ${source} DEPFILE ${image}.d COMMENT "Compiling ${file}.cu for ${name}" VERBATIM)
     list(APPEND images ${image})
     string(APPEND declarations "__asm__(\".section .rodata\\n.balign 4096\\nrf_image_${file}:\\n"

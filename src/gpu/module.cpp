@@ -107,7 +107,7 @@ Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::
     return TRY(GpuBackend::open(*api, *wave == 64 ? 1 : 0));
   }
   const auto index = index_after(id, "gpu", 0);
-  if (!index) return unavailable(fmt::format("no device '{}': gpu, gpu:N, emu or emu:64", id));
+  if (!index) return unavailable(fmt::format("no device '{}': auto, cpu, gpu, gpu:N, emu or emu:64", id));
   const Survey survey = find_devices(folders);
   if (*index >= survey.devices.size()) {
     return unavailable(

@@ -34,6 +34,7 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.quants_bytes = std::max(largest_slot, tile_rows * widest * 2);
   out.quants = take(out.quants_bytes);
   out.quant_scales = take((largest_slot + 31) / 32 * sizeof(ActivationScale));
+  out.row_scales = take(uint64_t{std::max(memory.max_rows, memory.max_outputs)} * sizeof(float));
   // What is found of a chunk is two numbers more than a head has, in whole words. Queries are hardly more than four
   // times as wide as keys; where they are, fewer rows fit.
   static_assert(kMinHeadSize >= 8);

@@ -30,6 +30,7 @@ struct PassLayout {
   uint64_t quants = 0;  // activations as bytes, as many as the largest slot has elements, or as tiles
   uint64_t quants_bytes = 0;
   uint64_t quant_scales = 0;
+  uint64_t row_scales = 0;  // of rows as halves (kernels/row_scale.h)
   uint64_t attention_parts = 0;
   uint64_t attention_parts_bytes = 0;     // for one row at least
   uint64_t attention_arrivals = 0;        // zeros between launches

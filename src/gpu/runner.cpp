@@ -144,6 +144,10 @@ gpu::ActivationScale* GpuBackend::Runner::quant_scales() const {
   return reinterpret_cast<gpu::ActivationScale*>(self_.memory_.data() + self_.layout_.quant_scales);
 }
 
+float* GpuBackend::Runner::row_scales() const {
+  return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_scales);
+}
+
 Result<void> GpuBackend::Runner::quantize(const Input& input) const {
   as_bytes_.reset();
   return launch(FixedKernel::quantize, gpu::quantize_grid(input.width, input.n_rows), gpu::kQuantizeThreads,
@@ -162,7 +166,7 @@ Result<void> GpuBackend::Runner::multiply_on_hopper(std::span<const gpu::MatvecP
   auto* memory = reinterpret_cast<uint8_t*>(quants());
   if (const Tiles needed{dtype, shape.rows}; tiles != needed) {
     as_bytes_.reset();
-    const gpu::TilesArgs args{memory, input.x, input.n_rows, input.width, shape.rows};
+    const gpu::TilesArgs args{memory, row_scales(), input.x, input.n_rows, input.width, shape.rows};
     CHECK(uint64_t{gpu::padded_rows(input.n_rows, shape.rows)} * input.width * 2 <= self_.layout_.quants_bytes);
     TRY(launch(FormatKernel::tiles, dtype, gpu::tiles_grid(args), gpu::kTilesThreads, args));
     tiles = needed;
@@ -171,7 +175,7 @@ Result<void> GpuBackend::Runner::multiply_on_hopper(std::span<const gpu::MatvecP
                               : shape.rows == 16 ? FormatKernel::hopper_16
                               : shape.rows == 64 ? FormatKernel::hopper_64
                                                  : FormatKernel::hopper_128;
-  gpu::HopperMatmulArgs args{{}, memory, input.n_rows, input.width};
+  gpu::HopperMatmulArgs args{{}, memory, row_scales(), input.n_rows, input.width};
   std::ranges::copy(parts, args.parts);
   return launch(kernel, dtype, shape.grid, gpu::kHopperThreads, args);
 }

@@ -139,6 +139,7 @@ class GpuBackend::Runner {
   bool is_wanted_as_bytes(SlotId id) const;
   int8_t* quants() const;
   gpu::ActivationScale* quant_scales() const;
+  float* row_scales() const;
   Result<void> quantize(const Input& input) const;
   // Parts from `first` on that one launch can compute: how many.
   size_t n_together(const Matmul& step, size_t first, const Input& input) const;

@@ -35,12 +35,13 @@ bool GpuBackend::Runner::can_use_panels(const Matmul& step) const {
 Result<void> GpuBackend::Runner::multiply_by_panels(const Matmul& step) const {
   as_bytes_.reset();
   const uint32_t n = n_rows(step.in), width = slot(step.in).width;
-  const gpu::PanelsArgs inputs{self_.panels_.input(), slot(step.in).data, n, width};
+  const gpu::PanelsArgs inputs{self_.panels_.input(), row_scales(), slot(step.in).data, n, width};
   CHECK(uint64_t{gpu::padded_to(n, gpu::kInputPanelRows)} * width * 2 <= self_.panels_.input_bytes());
   TRY(launch(FixedKernel::panels, gpu::panels_grid(inputs), gpu::kPanelsThreads, inputs));
   gpu::MatmulPanelsArgs args{};
   args.weights = self_.panels_.weights();
   args.inputs = self_.panels_.input();
+  args.scales = row_scales();
   args.n_rows = n;
   args.width = width;
   const auto room = static_cast<uint32_t>(gpu::PanelMemory::kWeightBytes / (uint64_t{width} * 2 * kWeightPanelRows));

@@ -4,19 +4,15 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/seeded_hash.h"
 
 namespace rocmforge {
 namespace {
 
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ hash >> 32;
-}
-
 uint64_t hash_key(std::optional<PageId> parent, std::string_view salt, std::span<const TokenId> tokens) {
-  uint64_t hash = parent ? mix(1, parent->value) : mix(2, std::hash<std::string_view>{}(salt));
-  for (const TokenId token : tokens) hash = mix(hash, static_cast<uint32_t>(token.value));
-  return hash;
+  const uint64_t before = parent ? seeded_hash(1, parent->value) : seeded_hash(2, seeded_hash(salt));
+  const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  return seeded_hash(before, seeded_hash(bytes));
 }
 
 }  // namespace

@@ -24,13 +24,18 @@ struct Family {
   bool ffn_norm_is_post_attention = false;
   Activation activation = Activation::silu;
   bool gated = true;
-  bool learned_positions = false;
+  bool learned_positions = false;  // instead of rope
+  bool rope_is_optional = false;   // rope.scaling.finetuned = false: none
+  bool has_sections = false;       // with rope.dimension_sections pairs are halves
   bool qkv_bias = false;
   QkNorm qk_norm = QkNorm::none;
   bool has_sinks = false;
-  uint32_t window_period = 0;  // by default, where the file does not say; 0: no windows
-  uint32_t window = 0;         // by default; 0: none unless the file says
-  float window_rope_base = 0;  // by default; 0: as in the other layers
+  uint32_t window_period = 0;         // by default, where the file does not say; 0: no windows
+  uint32_t window = 0;                // by default; 0: none unless the file says
+  float window_rope_base = 0;         // by default; 0: as in the other layers
+  bool window_rope_is_plain = false;  // windowed layers turn without scaling
+  bool ignores_window = false;        // files say one that the model was not trained with; the reference ignores it too
+  bool has_next_token_layers = false;  // behind the others, in some sizes
   Scales scales = Scales::none;
   Gating gating = Gating::softmax;
 };

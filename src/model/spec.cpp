@@ -3,88 +3,14 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/families.h"
+#include "model/keys.h"
 
 namespace rocmforge {
 namespace {
-
-Error bad_key(std::string_view key, std::string_view fact) {
-  return {ErrorCode::model_hyperparameter, fmt::format("model: key '{}': {}", key, fact)};
-}
-
-// The keys of one architecture: "block_count" is read as "llama.block_count".
-class Keys {
- public:
-  Keys(const gguf::Metadata& metadata, std::string_view architecture) : metadata_(metadata), prefix_(architecture) {
-    prefix_ += '.';
-  }
-
-  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
-  bool has(std::string_view key) const { return metadata_.find(full(key)) != nullptr; }
-
-  // A count that must be there and lie in [1, most].
-  Result<uint32_t> count(std::string_view key, uint32_t most) const {
-    const std::string name = full(key);
-    return in_range(name, TRY(per_layer_or_one(name)), most);
-  }
-  Result<uint32_t> count_or(std::string_view key, uint32_t fallback, uint32_t most) const {
-    return has(key) ? count(key, most) : Result<uint32_t>(fallback);
-  }
-
-  // A number that must be finite and positive.
-  Result<float> positive_or(std::string_view key, float fallback) const {
-    const std::string name = full(key);
-    const float value = TRY(metadata_.f32_or(name, fallback));
-    if (!(std::isfinite(value) && value > 0)) return bad_key(name, fmt::format("{} is not a positive number", value));
-    return value;
-  }
-  Result<float> positive(std::string_view key) const {
-    if (!has(key)) return bad_key(full(key), "is missing");
-    return positive_or(key, 0);
-  }
-
-  Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const {
-    return metadata_.string_or(full(key), fallback);
-  }
-  Result<bool> boolean_or(std::string_view key, bool fallback) const {
-    return metadata_.boolean_or(full(key), fallback);
-  }
-  Result<uint32_t> u32_or(std::string_view key, uint32_t fallback) const {
-    return metadata_.u32_or(full(key), fallback);
-  }
-
- private:
-  static Result<uint32_t> in_range(const std::string& name, uint32_t value, uint32_t most) {
-    if (value < 1 || value > most) return bad_key(name, fmt::format("{} is not in 1 to {}", value, most));
-    return value;
-  }
-
-  // Some files give one value per layer. The same value for all of them is the plain case; different ones are not run.
-  Result<uint32_t> per_layer_or_one(const std::string& name) const {
-    const gguf::Value* value = metadata_.find(name);
-    if (!value) return bad_key(name, "is missing");
-    if (value->type() != gguf::ValueType::array) return metadata_.u32(name);
-    const std::vector<int32_t> values = TRY(metadata_.i32_array(name));
-    const uint32_t n_layers = TRY(metadata_.u32(full("block_count")));
-    if (values.size() < n_layers) {
-      return bad_key(name, fmt::format("{} values for {} layers", values.size(), n_layers));
-    }
-    for (size_t i = 1; i < n_layers; i++) {
-      if (values[i] != values[0]) {
-        return Error{ErrorCode::model_unsupported,
-                     fmt::format("model: key '{}': layers differ ({} in layer 0, {} in layer {})", name, values[0],
-                                 values[i], i)};
-      }
-    }
-    if (values.empty() || values[0] < 0) return bad_key(name, "has no usable value");
-    return static_cast<uint32_t>(values[0]);
-  }
-
-  const gguf::Metadata& metadata_;
-  std::string prefix_;
-};
 
 Result<const Family*> find_family(std::string_view architecture) {
   for (const Family& family : all_families()) {
@@ -97,9 +23,26 @@ Result<const Family*> find_family(std::string_view architecture) {
 constexpr uint32_t kMaxWidth = 1u << 20;
 constexpr uint32_t kMaxContext = 1u << 24;
 
-Result<RopeSpec> read_rope(const Keys& keys, RopePairs pairs, uint32_t head_size) {
+// With sections a pair's angle comes from one of four coordinates of its token. Of text the first three are the
+// position and the fourth is 0, so that sections of the first three are plain rope, of halves.
+Result<bool> has_sections(const Keys& keys) {
+  if (!keys.has("rope.dimension_sections")) return false;
+  const std::vector<int32_t> sections = TRY(keys.i32_array("rope.dimension_sections"));
+  if (std::ranges::all_of(sections, [](int32_t n) { return n == 0; })) return false;
+  const bool is_plain = sections.size() >= 3 && sections[0] > 0 && sections[1] > 0 && sections[2] >= 0 &&
+                        std::all_of(sections.begin() + 3, sections.end(), [](int32_t n) { return n == 0; });
+  if (is_plain) return true;
+  return Error{
+      ErrorCode::model_unsupported,
+      fmt::format("model: key '{}': sections of {} pairs; only the first three may have any, and the first two "
+                  "must",
+                  keys.full("rope.dimension_sections"), fmt::join(sections, ", "))};
+}
+
+Result<RopeSpec> read_rope(const Keys& keys, const Family& family, uint32_t head_size) {
   RopeSpec rope;
-  rope.pairs = pairs;
+  rope.pairs = family.rope_pairs;
+  if (family.has_sections && TRY(has_sections(keys))) rope.pairs = RopePairs::halves;
   rope.n_dims = TRY(keys.count_or("rope.dimension_count", head_size, head_size));
   if (rope.n_dims % 2) return bad_key(keys.full("rope.dimension_count"), fmt::format("{} is odd", rope.n_dims));
   rope.base = TRY(keys.positive_or("rope.freq_base", 10000.0f));
@@ -165,16 +108,39 @@ Result<ExpertSpec> read_experts(const Keys& keys, const Family& family, uint32_t
   return experts;
 }
 
+// The last layer of how many looks at everything. Some files say of each layer whether it has a window.
+Result<uint32_t> read_window_period(const Keys& keys, uint32_t fallback, uint32_t n_layers) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const gguf::Value* value = keys.find(kKey);
+  if (!value || value->type() != gguf::ValueType::array) return keys.count_or(kKey, fallback, kMaxLayers);
+  const std::vector<int32_t> has_window = TRY(keys.i32_array(kKey));
+  if (has_window.size() < n_layers) {
+    return bad_key(keys.full(kKey), fmt::format("{} values for {} layers", has_window.size(), n_layers));
+  }
+  const auto trunk = std::span(has_window).first(n_layers);
+  const auto period = static_cast<uint32_t>(std::ranges::find(trunk, 0) - trunk.begin()) + 1;
+  for (uint32_t i = 0; i < n_layers; i++) {
+    if ((trunk[i] != 0) == (i % period + 1 < period)) continue;
+    return Error{ErrorCode::model_unsupported,
+                 fmt::format("model: key '{}': layer {} is out of the order of the first {}: only windows in all but "
+                             "every n-th layer are supported",
+                             keys.full(kKey), i, period)};
+  }
+  return period;
+}
+
 Result<void> read_windows(const Keys& keys, const Family& family, ModelSpec& spec) {
   spec.window_rope = spec.rope;
+  if (family.ignores_window) keys.has("attention.sliding_window");
   if (family.window_period == 0 || TRY(keys.u32_or("attention.sliding_window", family.window)) == 0) return {};
   spec.window = TRY(keys.count_or("attention.sliding_window", family.window, kMaxContext));
-  spec.window_period = TRY(keys.count_or("attention.sliding_window_pattern", family.window_period, kMaxLayers));
-  if (family.window_rope_base > 0) {
-    // Windowed layers keep the plain rope they were trained with.
-    spec.window_rope.base = TRY(keys.positive_or("rope.freq_base_swa", family.window_rope_base));
+  spec.window_period = TRY(read_window_period(keys, family.window_period, spec.n_layers));
+  const float base = family.window_rope_base > 0 ? family.window_rope_base : spec.rope.base;
+  spec.window_rope.base = TRY(keys.positive_or("rope.freq_base_swa", base));
+  if (family.window_rope_is_plain) {
     spec.window_rope.scaling = RopeScaling::none;
     spec.window_rope.factor = 1.0f;
+    spec.window_rope.attention_factor = 1.0f;
   }
   return {};
 }
@@ -194,8 +160,8 @@ Result<void> read_scales(const Keys& keys, const Family& family, ModelSpec& spec
       break;
     case Scales::gemma: {
       spec.embedding_scale = std::sqrt(static_cast<float>(spec.width));
-      if (keys.has("attn_logit_softcapping")) spec.attention_softcap = TRY(keys.positive("attn_logit_softcapping"));
-      if (keys.has("final_logit_softcapping")) spec.logit_softcap = TRY(keys.positive("final_logit_softcapping"));
+      spec.attention_softcap = TRY(keys.positive_or_none("attn_logit_softcapping"));
+      spec.logit_softcap = TRY(keys.positive_or_none("final_logit_softcapping"));
       // The 27B models of both generations scale by the width per head instead of the head's size.
       const bool is_27b = (spec.architecture == "gemma2" && spec.n_layers == 46) ||
                           (spec.architecture == "gemma3" && spec.n_layers == 62);
@@ -204,6 +170,37 @@ Result<void> read_scales(const Keys& keys, const Family& family, ModelSpec& spec
     }
   }
   return {};
+}
+
+// A model for embeddings says how the rows of a text become one.
+Result<std::optional<Pooling>> read_pooling(const Keys& keys) {
+  constexpr std::string_view kKey = "pooling_type";
+  switch (const uint32_t type = TRY(keys.u32_or(kKey, 0)); type) {
+    case 0:
+      return std::optional<Pooling>();
+    case 1:
+      return std::optional(Pooling::mean);
+    case 3:
+      return std::optional(Pooling::last);
+    case 2:
+      return Error{ErrorCode::model_unsupported,
+                   fmt::format("model: key '{}': embeddings from the first row (type 2, cls) are not supported",
+                               keys.full(kKey))};
+    case 4:
+      return Error{ErrorCode::model_unsupported,
+                   fmt::format("model: key '{}': reranking (type 4, rank) is not supported", keys.full(kKey))};
+    default:
+      return bad_key(keys.full(kKey), fmt::format("{} is not in 0 to 4", type));
+  }
+}
+
+// The layers that compute logits: those that predict further tokens come behind them and are left out.
+Result<uint32_t> read_trunk(const Keys& keys, const Family& family, uint32_t n_blocks) {
+  constexpr std::string_view kKey = "nextn_predict_layers";
+  if (!family.has_next_token_layers) return n_blocks;
+  const uint32_t n_next = TRY(keys.u32_or(kKey, 0));
+  if (n_next >= n_blocks) return bad_key(keys.full(kKey), fmt::format("{} of {} layers", n_next, n_blocks));
+  return n_blocks - n_next;
 }
 
 Result<uint32_t> read_vocab_size(const gguf::Metadata& metadata, const Keys& keys) {
@@ -238,7 +235,8 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
   const Family& family = *TRY(find_family(spec.architecture));
   const Keys keys(metadata, spec.architecture);
 
-  spec.n_layers = TRY(keys.count("block_count", kMaxLayers));
+  spec.n_blocks = TRY(keys.count("block_count", kMaxLayers));
+  spec.n_layers = TRY(read_trunk(keys, family, spec.n_blocks));
   spec.n_vocab = TRY(read_vocab_size(metadata, keys));
   spec.n_context = TRY(keys.count("context_length", kMaxContext));
   spec.width = TRY(keys.count("embedding_length", kMaxWidth));
@@ -266,14 +264,18 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
   spec.activation = family.activation;
   spec.gated = family.gated;
   spec.learned_positions = family.learned_positions;
+  spec.has_rope = !family.learned_positions;
+  if (family.rope_is_optional) spec.has_rope = TRY(keys.boolean_or("rope.scaling.finetuned", true));
   spec.qk_norm = family.qk_norm;
   spec.qkv_bias = family.qkv_bias;
   spec.has_sinks = family.has_sinks;
   spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.head_size));
-  spec.rope = TRY(read_rope(keys, family.rope_pairs, spec.head_size));
+  spec.rope = TRY(read_rope(keys, family, spec.head_size));
   spec.experts = TRY(read_experts(keys, family, spec.ff_width));
   TRY(read_windows(keys, family, spec));
   TRY(read_scales(keys, family, spec));
+  spec.pooling = TRY(read_pooling(keys));
+  TRY(keys.refuse_unread(spec));
   return spec;
 }
 

@@ -3,6 +3,7 @@
 // architecture's name again: differences between families are values of these fields (model/families.cpp).
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ enum class Activation : uint8_t { silu, gelu, clamped_swish };
 // How a router's logits become probabilities: over all experts, each by itself, or over the chosen ones.
 enum class Gating : uint8_t { softmax, sigmoid, softmax_of_chosen };
 
+// How the rows of a text become one embedding: their mean, or the last one.
+enum class Pooling : uint8_t { mean, last };
+
 struct RopeSpec {
   RopePairs pairs = RopePairs::neighbours;
   uint32_t n_dims = 0;  // of each head; the rest stays as it is
@@ -61,6 +65,7 @@ struct ModelSpec {
   std::string architecture;
   std::string name;
   uint32_t n_layers = 0;
+  uint32_t n_blocks = 0;  // in the file: n_layers, then those that predict further tokens, which are not run
   uint32_t n_vocab = 0;
   uint32_t n_context = 0;  // that the model was trained for
   uint32_t width = 0;
@@ -75,7 +80,8 @@ struct ModelSpec {
   bool gated = true;  // feed-forward with gate and up, else with up alone
   ExpertSpec experts;
 
-  bool learned_positions = false;  // instead of rope
+  bool learned_positions = false;
+  bool has_rope = true;
   RopeSpec rope;
   RopeSpec window_rope;  // in layers with a window
   uint32_t window = 0;   // positions that a windowed layer looks back, itself included; 0: no such layers
@@ -92,6 +98,8 @@ struct ModelSpec {
   float logit_scale = 1;
   float logit_softcap = 0;  // 0: none
 
+  std::optional<Pooling> pooling;  // of embeddings, where the file says
+
   // The norm before feed-forward is called post_attention_norm in the file.
   bool ffn_norm_is_post_attention = false;
 
@@ -105,8 +113,8 @@ struct ModelSpec {
 inline constexpr uint32_t kMaxLayers = 1'024;
 inline constexpr uint32_t kMaxVocab = 2'000'000;
 
-// Reads and checks the hyper-parameters. Errors name the key: model_unsupported (with the architectures known),
-// model_hyperparameter.
+// Reads and checks the hyper-parameters. Errors name the key: model_unsupported (with the architectures known, or with
+// a key that changes what the model computes and is not heeded), model_hyperparameter.
 Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata);
 
 // The architectures this build runs, for messages and `--help`.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <initializer_list>
 #include <string>
 
@@ -12,11 +13,33 @@ namespace {
 using gguf::TensorInfo;
 using Dims = std::initializer_list<uint64_t>;
 
+// Norms, biases and factors are read as f32 by every backend.
+constexpr bool is_vector_type(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+// The layer of a tensor's name "blk.N.rest".
+std::optional<uint32_t> layer_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "blk.";
+  uint32_t layer = 0;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto [after, error] = std::from_chars(name.data() + kPrefix.size(), end, layer);
+  return error == std::errc() && after != end && *after == '.' ? std::optional(layer) : std::nullopt;
+}
+
+// Tensors that no text depends on: angles of old files, which follow from keys; what an input was scaled by when a
+// weight was made; and the towers and projectors of models that also see.
+bool is_without_effect(std::string_view name) {
+  return name.find(".attn_rot_embd") != name.npos || name.ends_with(".input_scale") || name.starts_with("v.") ||
+         name.starts_with("mm.");
+}
+
 // Finds tensors by name and checks their shapes; the first error is kept and everything after it is skipped, so that a
-// family's list of tensors reads as a list.
+// family's list of tensors reads as a list. Remembers what was found.
 class Binder {
  public:
-  explicit Binder(const gguf::GgufFile& file) : file_(file) {}
+  explicit Binder(const gguf::GgufFile& file) : file_(file), is_bound_(file.tensors().size()) {}
 
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
   bool has_rows(const std::string& name, uint64_t n_rows) const {
@@ -34,6 +57,7 @@ class Binder {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (!tensor) return std::nullopt;
     check(*tensor, dims);
+    is_bound_[static_cast<size_t>(tensor - file_.tensors().data())] = true;
     return TensorRef{tensor, tensor->dims[0], tensor->dims[1], tensor->dims[2] * tensor->dims[3], 0,
                      {},     dims.size() == 3};
   }
@@ -43,7 +67,33 @@ class Binder {
   }
   std::optional<Error>& error() { return error_; }
 
+  // The guard: a tensor that nothing has found would change what the model computes, and without it answers are wrong.
+  void refuse_unbound(const ModelSpec& spec) {
+    const auto tensors = file_.tensors();
+    for (size_t i = 0; i < tensors.size(); i++) {
+      const std::string_view name = tensors[i].name;
+      const auto layer = layer_of(name);
+      const bool is_behind = layer && *layer >= spec.n_layers && *layer < spec.n_blocks;
+      if (is_bound_[i] || is_behind || is_without_effect(name)) continue;
+      fail(ErrorCode::model_unsupported, why_unbound(name, layer, spec));
+    }
+  }
+
  private:
+  static std::string why_unbound(std::string_view name, std::optional<uint32_t> layer, const ModelSpec& spec) {
+    if (layer && *layer >= spec.n_blocks) {
+      return fmt::format("model: tensor '{}': key '{}.block_count' says that there are {} layers", name,
+                         spec.architecture, spec.n_blocks);
+    }
+    if (name.ends_with(".scale")) {
+      return fmt::format("model: tensor '{}': weights with a separate scale are not supported", name);
+    }
+    return fmt::format(
+        "model: tensor '{}': {} models with it are not supported; running the file without it would give "
+        "wrong answers",
+        name, spec.architecture);
+  }
+
   void check(const TensorInfo& tensor, Dims dims) {
     size_t i = 0;
     bool same = true;
@@ -59,9 +109,15 @@ class Binder {
       fail(ErrorCode::model_unsupported,
            fmt::format("model: tensor '{}': type {} cannot hold weights", tensor.name, dtype_info(tensor.dtype).name));
     }
+    if (tensor.n_dims == 1 && !is_vector_type(tensor.dtype)) {
+      fail(ErrorCode::model_unsupported,
+           fmt::format("model: tensor '{}': a vector of type {}, expected f32, f16 or bf16", tensor.name,
+                       dtype_info(tensor.dtype).name));
+    }
   }
 
   const gguf::GgufFile& file_;
+  std::vector<bool> is_bound_;  // by tensor
   std::optional<Error> error_;
 };
 
@@ -79,11 +135,6 @@ TensorRef rows_of(const TensorRef& whole, uint64_t first, uint64_t n, std::strin
     ref.skip_bytes = first * (whole.row_elements / dtype.block_elements * dtype.block_bytes);
   }
   return ref;
-}
-
-// Norms, biases and factors are read as f32 by every backend.
-constexpr bool is_vector_type(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
 // The tensors of one layer: names in the file, shapes by the spec.
@@ -162,11 +213,6 @@ class LayerBinder {
     const uint64_t q = spec_.q_width(), kv = spec_.kv_width(), head = spec_.head_size;
     switch (spec_.qk_norm) {
       case QkNorm::none:
-        if (bind_.has(name("attn_q_norm.weight"))) {
-          bind_.fail(ErrorCode::model_unsupported,
-                     fmt::format("model: tensor '{}': {} models with normalised queries are not supported",
-                                 name("attn_q_norm.weight"), spec_.architecture));
-        }
         break;
       case QkNorm::heads:
         w_.q_norm = require("attn_q_norm.weight", {head});
@@ -225,25 +271,16 @@ class LayerBinder {
 
 std::optional<TensorRef> bind_rope_factors(Binder& bind, const ModelSpec& spec, uint32_t n_context) {
   const Dims dims = {spec.rope.n_dims / 2};
-  if (const auto factors = bind.find("rope_freqs.weight", dims)) return factors;
-  const bool is_long = n_context > spec.rope.original_context;
-  return bind.find(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight", dims);
+  const auto all = bind.find("rope_freqs.weight", dims);
+  const auto of_long = bind.find("rope_factors_long.weight", dims);
+  const auto of_short = bind.find("rope_factors_short.weight", dims);
+  if (all) return all;
+  return n_context > spec.rope.original_context ? of_long : of_short;
 }
 
 }  // namespace
 
 Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& spec, uint32_t n_context) {
-  for (const TensorInfo& tensor : file.tensors()) {
-    if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale")) {
-      return Error{ErrorCode::model_unsupported,
-                   fmt::format("model: tensor '{}': weights with a separate scale are not supported", tensor.name)};
-    }
-    if (tensor.n_dims == 1 && dtype_info(tensor.dtype).use == DTypeUse::weight && !is_vector_type(tensor.dtype)) {
-      return Error{ErrorCode::model_unsupported,
-                   fmt::format("model: tensor '{}': a vector of type {}, expected f32, f16 or bf16", tensor.name,
-                               dtype_info(tensor.dtype).name)};
-    }
-  }
   Binder bind(file);
   ModelTensors model;
   model.token_embedding = bind.require("token_embd.weight", {spec.width, spec.n_vocab});
@@ -258,6 +295,7 @@ Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& s
   for (uint32_t layer = 0; layer < spec.n_layers && !bind.error(); layer++) {
     model.layers.push_back(LayerBinder(bind, spec, layer).bind());
   }
+  if (!bind.error()) bind.refuse_unbound(spec);
   if (bind.error()) return *std::move(bind.error());
   return model;
 }

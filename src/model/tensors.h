@@ -72,7 +72,7 @@ using ModelTensors = ModelWeights<TensorRef>;
 
 // Finds every tensor the spec needs, for contexts of n_context tokens (families with long and short rope factors choose
 // by it). Errors: model_tensor_missing (with the names tried), model_tensor_shape (with both shapes), model_unsupported
-// (a tensor that changes the meaning of others, such as a separate .scale).
+// (a tensor that the spec has no use for, such as a separate .scale, or one of a layer that the keys do not count).
 Result<ModelTensors> bind_tensors(const gguf::GgufFile& file, const ModelSpec& spec, uint32_t n_context);
 
 }  // namespace rocmforge

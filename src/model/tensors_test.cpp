@@ -1,5 +1,6 @@
 #include "model/tensors.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "support/support.h"
@@ -20,7 +21,7 @@ struct Opened {
 // Binds the tensors of a header, against the spec the header itself gives.
 std::unique_ptr<Opened> bind(const gguf::HeaderBuilder& header) {
   auto opened = std::make_unique<Opened>();
-  auto writer = gguf::GgufWriter::create(opened->dir.file("m.gguf"), header);
+  auto writer = gguf::GgufWriter::create(opened->dir.file("m.gguf"), header, {.durable = false});
   EXPECT_TRUE(writer.ok());
   EXPECT_TRUE(writer->finish_sparse().ok());
   auto file = gguf::GgufFile::open(opened->dir.file("m.gguf"));
@@ -37,7 +38,7 @@ gguf::HeaderBuilder without(const TinyModel& model, std::string_view name) {
   gguf::HeaderBuilder header;
   const TempDir dir;
   // Keys come from a full header, tensors are added anew.
-  auto writer = gguf::GgufWriter::create(dir.file("keys.gguf"), model.header());
+  auto writer = gguf::GgufWriter::create(dir.file("keys.gguf"), model.header(), {.durable = false});
   EXPECT_TRUE(writer.ok() && writer->finish_sparse().ok());
   header.copy(gguf::GgufFile::open(dir.file("keys.gguf"))->metadata());
   model.add_tensors(header, name);
@@ -108,6 +109,51 @@ TEST(BindTensors, WeightsWithASeparateScaleAreRefused) {
   gguf::HeaderBuilder header = TinyModel().header();
   header.add_tensor("blk.0.attn_q.scale", DType::f32, {1});
   expect_error(header, ErrorCode::model_unsupported, "blk.0.attn_q.scale");
+}
+
+TEST(BindTensors, ATensorThatNothingUsesIsRefusedByName) {
+  for (const char* name :
+       {"blk.0.attn_q_norm.weight", "blk.1.ffn_gate_inp_shexp.weight", "blk.2.attn_gate.weight",
+        "blk.0.ffn_up_exps.weight", "output.bias", "token_embd_norm.weight", "cls.output.weight", "dense_2.weight",
+        "position_embd.weight", "blk.x.attn_q.weight", "blk.99999999999.attn_q.weight", "odd"}) {
+    gguf::HeaderBuilder header = TinyModel().header();
+    header.add_tensor(name, DType::f32, {64});
+    expect_error(header, ErrorCode::model_unsupported, fmt::format("'{}'", name));
+  }
+}
+
+TEST(BindTensors, MoreLayersThanTheKeysCountAreRefused) {
+  gguf::HeaderBuilder header = TinyModel().header();
+  header.set_u32("llama.block_count", 2);
+  expect_error(header, ErrorCode::model_unsupported,
+               "'blk.2.attn_norm.weight': key 'llama.block_count' says that there are 2 layers");
+}
+
+TEST(BindTensors, TensorsWithoutEffectAreLeftAlone) {
+  gguf::HeaderBuilder header = TinyModel().header();
+  for (const char* name : {"blk.0.attn_rot_embd.weight", "blk.1.attn_q.input_scale", "v.patch_embd.weight",
+                           "mm.0.weight", "rope_factors_long.weight", "rope_factors_short.weight"}) {
+    header.add_tensor(name, DType::f32, {8});
+  }
+  const auto opened = bind(header);
+  ASSERT_TRUE(opened->tensors.ok()) << opened->tensors.error().message;
+  ASSERT_TRUE(opened->tensors->rope_factors.has_value());
+  EXPECT_EQ(opened->tensors->rope_factors->tensor->name, "rope_factors_short.weight");
+}
+
+TEST(BindTensors, LayersBehindTheTrunkAreNotRead) {
+  gguf::HeaderBuilder header = TinyModel{.architecture = "glm4"}.header();
+  header.set_u32("glm4.nextn_predict_layers", 1);
+  for (uint32_t i = 0; i < 2; i++) {
+    header.add_tensor(fmt::format("blk.{}.post_attention_norm.weight", i), DType::f32, {64});
+    header.add_tensor(fmt::format("blk.{}.post_ffw_norm.weight", i), DType::f32, {64});
+  }
+  header.add_tensor("blk.2.nextn.eh_proj.weight", DType::q4_0, {128, 64});
+  const auto opened = bind(header);
+  ASSERT_TRUE(opened->tensors.ok()) << opened->tensors.error().message;
+  EXPECT_EQ(opened->tensors->layers.size(), 2u);
+  header.add_tensor("blk.3.attn_norm.weight", DType::f32, {64});
+  expect_error(header, ErrorCode::model_unsupported, "'blk.3.attn_norm.weight'");
 }
 
 TEST(BindTensors, TypesThatHoldNoWeightsAreRefused) {

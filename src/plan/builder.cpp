@@ -135,7 +135,7 @@ class PlanBuilder {
     const uint32_t group = spec_.qk_norm == QkNorm::row ? 0 : spec_.head_size;
     if (w.q_norm) emit(norm(q_, q_, *w.q_norm, std::nullopt, group));
     if (w.k_norm) emit(norm(k_, k_, *w.k_norm, std::nullopt, group));
-    if (!spec_.learned_positions) {
+    if (spec_.has_rope) {
       emit(Rope{has_window ? spec_.window_rope : spec_.rope, w_.rope_factors, spec_.head_size, q_, k_});
     }
     emit(StoreKv{i, k_, v_});

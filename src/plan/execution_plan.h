@@ -130,6 +130,9 @@ class ExecutionPlan {
 struct ForwardOptions {
   uint32_t prefetch_window = 3;                     // stages asked for ahead of the one that computes, but for experts
   std::function<void(uint32_t stage)> after_stage;  // called when a stage's steps are done, before its leases end
+  // Asked before each stage of a pass of many rows, and of any pass while weights are absent or move; true ends the
+  // pass with `cancelled`.
+  std::function<bool()> should_stop = {};
 };
 
 // Runs one batch through the whole plan. The backend must have been reserved (Backend::reserve) for such a batch.

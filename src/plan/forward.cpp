@@ -11,6 +11,9 @@ namespace {
 // A batch of this many rows uses most experts of a layer: they are read in the order of the file, without asking which.
 constexpr uint32_t kManyRows = 64;
 
+// A pass of so few rows is over before anybody could stop it; resident weights run as one list of steps then.
+constexpr uint32_t kUnstoppableRows = 8;
+
 uint32_t n_routed_rows(const ExecutionPlan& plan, const StageExperts& experts, const Batch& batch) {
   switch (plan.slots()[experts.routing.value].rows) {
     case SlotRows::batch:
@@ -113,13 +116,15 @@ Result<void> run_stage(const ExecutionPlan& plan, uint32_t i, const Batch& batch
 }  // namespace
 
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options) {
-  if (!options.after_stage) {
+  const bool may_stop = options.should_stop && batch.n_rows() > kUnstoppableRows;
+  if (!options.after_stage && !may_stop) {
     if (const auto held = plan.weights().try_get_everything()) {
       return plan.backend().run_settled(plan.steps(), batch, plan.weights());
     }
   }
   Ahead ahead(plan);
   for (uint32_t i = 0; i < plan.stages().size(); i++) {
+    if (options.should_stop && options.should_stop()) return Error{ErrorCode::cancelled, "the pass was stopped"};
     ahead.ask_to(size_t{i} + options.prefetch_window, batch);
     {
       const auto leases = TRY(plan.weights().get_all(plan.stages()[i].weights));

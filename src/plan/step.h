@@ -103,8 +103,10 @@ struct Add {
 };
 
 // Chooses n_used experts per row from the router's logits: the largest probabilities, plus `bias` where there is one
-// (the lower id first among equals). Their weights are the probabilities without the bias, made to sum to one when
-// asked, times scale. out holds n_used pairs (expert id, weight) per row.
+// (the lower id first among equals; of `softmax_of_chosen` the largest logits). Their weights are the probabilities
+// without the bias, made to sum to one when asked (divided by their sum, or by kLeastChosenShare where that is larger),
+// times scale. out holds n_used pairs (expert id, weight) per row.
+inline constexpr double kLeastChosenShare = 0x1p-14;
 struct Route {
   uint32_t n_experts = 0, n_used = 0;
   bool normalise = true;

@@ -1,13 +1,19 @@
 #include "server/server.h"
 
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <ctime>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 
+#include "base/log.h"
+#include "base/thread.h"
 #include "server/api/api.h"
 #include "server/api/deliveries.h"
 #include "server/api/registry_source.h"
@@ -18,7 +24,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStep = 20ms;  // between two looks whether all is done
-constexpr auto kFlush = 5s;   // for the last answers to reach their clients
+constexpr size_t kMaxMetricsConnections = 64;
+
+// The part of the drain that is kept for the last answers to reach their clients.
+std::chrono::milliseconds flush_time(std::chrono::milliseconds drain) {
+  return std::clamp<std::chrono::milliseconds>(drain / 4, 500ms, 5s);
+}
 
 // A connection is a file descriptor, and the usual limit is 1,024 of them.
 void raise_descriptor_limit(size_t n) {
@@ -26,6 +37,17 @@ void raise_descriptor_limit(size_t n) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= n) return;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, n);
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+constexpr int kStuckExitCode = 3;
+
+// Ends the process after a while, whatever its threads wait for: a signal needs none of them.
+void end_process_after(std::chrono::milliseconds patience) {
+  std::signal(SIGALRM, [](int) { _exit(kStuckExitCode); });
+  itimerval timer{};
+  timer.it_value.tv_sec = patience.count() / 1000;
+  timer.it_value.tv_usec = patience.count() % 1000 * 1000 + 1;
+  setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
 double seconds_since_process_start() {
@@ -46,33 +68,50 @@ double seconds_since_process_start() {
 }  // namespace
 
 struct Server::State {
-  explicit State(ModelRegistry& given, std::chrono::milliseconds drain_time) : registry(given), drain(drain_time) {}
+  State(ModelRegistry& given, const ServerOptions& options)
+      : registry(given), drain(options.drain), end_after(options.drain + options.end_after) {}
 
   void wait_until_idle(std::chrono::milliseconds left);
 
   ModelRegistry& registry;
-  const std::chrono::milliseconds drain;
-  std::atomic<bool> is_draining = false;
+  const std::chrono::milliseconds drain, end_after;
+  std::atomic<bool> is_draining = false, handles_signals = false;
+  std::mutex reload_mutex;
   std::shared_ptr<Deliveries> deliveries;
   std::unique_ptr<Api> api;
-  std::unique_ptr<HttpServer> http;  // last: its workers end first
+  std::unique_ptr<HttpServer> metrics_http;  // null: there is no such port
+  std::unique_ptr<HttpServer> http;          // last: its workers end first
 };
 
 Result<std::unique_ptr<Server>> Server::create(ModelRegistry& registry, const ServerOptions& options) {
   raise_descriptor_limit(options.http.max_connections + 512);
-  auto state = std::make_unique<State>(registry, options.drain);
+  auto state = std::make_unique<State>(registry, options);
   State* s = state.get();
   state->http = TRY(HttpServer::listen(
       options.http, [s](std::shared_ptr<Exchange> exchange) { s->api->handle(std::move(exchange)); },
-      [s](const HttpError& error) { return s->api->answer_error(error); }));
+      [s](const HttpError& error) { return s->api->answer_error(error); },
+      [s](const Request& head) { return s->api->judge_head(head); }));
+  if (options.metrics_port) {
+    HttpOptions http = options.http;
+    http.port = *options.metrics_port;
+    http.max_connections = kMaxMetricsConnections;
+    http.max_bytes_of_bodies = 1u << 20;
+    http.n_workers = 1;  // none of the routes needs it
+    state->metrics_http = TRY(HttpServer::listen(
+        http, [s](std::shared_ptr<Exchange> exchange) { s->api->handle(std::move(exchange), Port::metrics); },
+        [s](const HttpError& error) { return s->api->answer_error(error); },
+        [s](const Request& head) { return s->api->judge_head(head, Port::metrics); }));
+  }
   ApiOptions api = options.api;
   api.access.any_host = api.access.any_host || !state->http->is_loopback();
   const std::string& address = state->http->address();
   api.access.allowed_hosts.push_back(address.substr(0, address.rfind(':')));  // 127.0.0.2 is this machine, too
   api.http_stats = [s] { return s->http->stats(); };
   state->deliveries = Deliveries::make([s](std::function<void()> call) { s->http->post(std::move(call)); });
-  state->api = std::make_unique<Api>(registry_source(registry, state->deliveries), std::move(api),
-                                     [s](std::function<void()> work) { s->http->post_work(std::move(work)); });
+  state->api = std::make_unique<Api>(
+      registry_source(registry, state->deliveries), std::move(api),
+      [s](std::function<void()> work, WorkSize size) { s->http->post_work(std::move(work), size); },
+      [s](std::function<void()> work, WorkSize size) { return s->http->try_post_work(std::move(work), size); });
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
@@ -87,38 +126,74 @@ const std::string& Server::address() const {
 uint16_t Server::port() const {
   return state_->http->port();
 }
+std::string Server::metrics_address() const {
+  return state_->metrics_http ? state_->metrics_http->address() : "";
+}
 bool Server::is_loopback() const {
   return state_->http->is_loopback();
 }
+
 void Server::run() {
+  std::thread metrics;
+  if (state_->metrics_http) {
+    auto started = start_thread([http = state_->metrics_http.get()] { http->run(); });
+    if (started.ok()) {
+      metrics = std::move(*started);
+    } else {
+      log(LogLevel::error, "server: the metrics port answers nobody: {}", started.error().message);
+    }
+  }
   state_->http->run();
+  if (metrics.joinable()) {
+    state_->metrics_http->stop(0ms);
+    metrics.join();
+  }
   state_->deliveries->close();
 }
 void Server::note_started() {
   state_->api->metrics().started(seconds_since_process_start());
 }
 
-void Server::handle_signals() {
+void Server::handle_signals(std::function<void()> reload) {
+  state_->handles_signals = true;
   state_->http->on_signal([this](int n) {
     if (n > 1) _exit(1);
     begin_drain();
   });
+  state_->http->on_hangup([this, reload = std::move(reload)] {
+    state_->http->post_work([this, reload] {
+      const std::lock_guard lock(state_->reload_mutex);
+      reload();
+    });
+  });
+}
+
+void Server::set_keys(const ApiKeys& keys) {
+  state_->api->set_keys(keys);
 }
 
 void Server::begin_drain() {
   if (state_->is_draining.exchange(true)) return;
+  log(LogLevel::info, "drain begins: running requests have {} s", std::chrono::duration<double>(state_->drain).count());
+  if (state_->handles_signals) {
+    log(LogLevel::info, "should something be stuck, the process ends after {} s with exit code {}",
+        std::chrono::duration<double>(state_->end_after).count(), kStuckExitCode);
+    end_process_after(state_->end_after);
+  }
   state_->api->begin_drain();
   state_->registry.begin_drain();
-  state_->wait_until_idle(state_->drain);
+  state_->wait_until_idle(state_->drain - flush_time(state_->drain));
 }
 
 void Server::State::wait_until_idle(std::chrono::milliseconds left) {
   if (left > 0ms && !registry.is_idle()) {
     return http->post_after(kStep, [this, left] { wait_until_idle(left - kStep); });
   }
+  log(LogLevel::info, "drain ends: {}",
+      registry.is_idle() ? "no request is left" : "requests that still run are ended");
   http->post_work([this] {  // it waits for the engines' threads
     registry.stop({ErrorCode::draining, "the server is stopping"});
-    http->stop(kFlush);
+    http->stop(flush_time(drain));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 #include <future>
 #include <thread>
 
@@ -34,6 +35,7 @@ class ServerTest : public ::testing::Test {
     registry_ = *ModelRegistry::create(std::move(models));
     ServerOptions options;
     options.http.port = 0;
+    options.metrics_port = 0;
     options.drain = drain;
     server_ = *Server::create(*registry_, options);
     loop_ = std::thread([this] { server_->run(); });
@@ -93,6 +95,27 @@ TEST_F(ServerTest, AnswersTogetherAsItAnswersAlone) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ServerTest, TheMetricsPortAnswersWhileRequestsRunAndEndsWithThem) {
+  const std::string address = server_->metrics_address();
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  const auto get = [port](std::string_view path) {
+    TestClient client(port);
+    client.send("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return client.read_all(60s);
+  };
+  auto running = std::async(std::launch::async, [&] { return ask("/generate", kLong).first; });
+  for (int i = 0; i < 20; i++) {
+    const std::string answer = get("/metrics");
+    EXPECT_EQ(TestClient::status_of(answer), 200);
+    EXPECT_NE(answer.find("rocmforge_http_connections "), std::string::npos);
+  }
+  EXPECT_EQ(TestClient::status_of(get("/health")), 200);
+  EXPECT_EQ(TestClient::status_of(get("/v1/models")), 404);
+  EXPECT_EQ(running.get(), 200);
+  const TestClient idle(port);  // holds up nothing
+  stop();
 }
 
 TEST_F(ServerTest, ADisconnectFreesWhatTheRequestHeld) {
@@ -175,6 +198,29 @@ TEST_F(ServerTest, EmbedsAndRefuses) {
   EXPECT_EQ(a.value(*(*data)[0].find("embedding")).take(), b.value(*(*data)[2].find("embedding")).take());
   EXPECT_EQ(ask("/v1/completions", R"({"prompt":"x","max_tokens":1024})").first, 400);
   EXPECT_EQ(ask("/v1/completions", R"({"prompt":"x","temperature":1e39})").first, 400);
+}
+
+// Whatever a thread waits for: here the loader is kept by who asked for the model, and the drain waits for the loader.
+TEST(ServerDeathTest, ADrainThatIsStuckEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto drain = [] {
+    ModelRegistry::Options models;
+    models.models = {{.name = "story", .path = rocmforge::testing::source_path("models/story-q4_k_m.gguf")}};
+    models.model.n_threads = 1;
+    const auto registry = *ModelRegistry::create(std::move(models));
+    ServerOptions options;
+    options.http.port = 0;
+    options.drain = 0ms;
+    options.end_after = 300ms;
+    const auto server = *Server::create(*registry, options);
+    server->handle_signals([] {});
+    registry->acquire("story", [](const Result<ModelHandle>&) {
+      std::raise(SIGTERM);
+      for (;;) std::this_thread::sleep_for(1s);
+    });
+    server->run();
+  };
+  EXPECT_EXIT(drain(), ::testing::ExitedWithCode(3), "");
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ MergeTable::MergeTable(const Vocabulary& v) : slots_(std::bit_ceil(std::max<size
 
 size_t MergeTable::slot_of(int32_t left, int32_t right) const {
   const size_t mask = slots_.size() - 1;
-  const uint64_t pair = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  for (size_t i = (pair * 0x9E3779B97F4A7C15) >> 32 & mask;; i = (i + 1) & mask) {
+  const uint64_t hash = seeded_hash(static_cast<uint32_t>(left), static_cast<uint32_t>(right), key_);
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
     const Slot& slot = slots_[i];
     if (slot.left < 0 || (slot.left == left && slot.right == right)) return i;
   }

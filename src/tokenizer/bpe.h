@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/seeded_hash.h"
 #include "tokenizer/join_filter.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/pre_tokenizer.h"
@@ -34,6 +35,7 @@ class MergeTable {
   };
   size_t slot_of(int32_t left, int32_t right) const;
 
+  HashKey key_ = process_hash_key();
   std::vector<Slot> slots_;  // a power of two, at most half full
 };
 

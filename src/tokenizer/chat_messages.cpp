@@ -8,6 +8,9 @@
 namespace rocmforge::tokenizer {
 namespace {
 
+// Arguments come as a text inside a request: its number of values was not counted with the request's own.
+constexpr JsonLimits kArgumentLimits = {.max_bytes = 1u << 20, .max_members = 4096};
+
 JsonValue* find_member(JsonObject& object, std::string_view key) {
   const auto found = std::ranges::find_if(object, [&](const auto& member) { return member.first == key; });
   return found == object.end() ? nullptr : &found->second;
@@ -66,7 +69,7 @@ void normalize_arguments(JsonValue& call, const MessageForm& form) {
   if (const auto* text = arguments->as<std::string>()) {
     if (!form.object_arguments) return;
     const bool is_blank = text->find_first_not_of(" \t\r\n") == std::string::npos;
-    auto parsed = is_blank ? Result<JsonValue>(JsonObject{}) : parse_json(*text);
+    auto parsed = is_blank ? Result<JsonValue>(JsonObject{}) : parse_json(*text, kArgumentLimits);
     if (parsed.ok()) *arguments = std::move(*parsed);
   } else if (!form.object_arguments) {
     JsonWriter writer;

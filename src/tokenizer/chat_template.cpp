@@ -10,7 +10,7 @@ namespace rocmforge::tokenizer {
 namespace {
 
 constexpr std::string_view kKey = "tokenizer.chat_template";
-constexpr std::string_view kToolUse = "tool_use";
+constexpr std::string_view kToolUseKey = "tokenizer.chat_template.tool_use";
 
 constexpr std::string_view kChatMl =
     "{% for message in messages %}"
@@ -74,7 +74,10 @@ Result<ChatTemplate::Form> ChatTemplate::parse(std::string text, const jinja::Re
 }
 
 Result<ChatTemplate> ChatTemplate::load(const gguf::Metadata& metadata, ChatVocabulary vocabulary,
-                                        const ChatTemplateChoice& choice, const jinja::RenderOptions& options) {
+                                        const ChatTemplateChoice& choice, const jinja::RenderOptions& options,
+                                        const LoadControl& control) {
+  const LoadControl limited = control.within(kMaxLoadTime);
+  TRY(limited.check());
   Source source = Source::given;
   std::string text;
   if (choice.text) {
@@ -96,35 +99,26 @@ Result<ChatTemplate> ChatTemplate::load(const gguf::Metadata& metadata, ChatVoca
     log(LogLevel::warn, "tokenizer: the model has no chat template; messages are joined as plain text");
   }
   ChatTemplate result(source, TRY(parse(std::move(text), options)), std::move(vocabulary), options);
-  if (source == Source::model && choice.name.empty()) {
-    const std::string prefix = std::string(kKey) + ".";
-    for (const gguf::Metadata::Entry& entry : metadata.entries()) {
-      if (!entry.key.starts_with(prefix)) continue;
-      const std::string name(entry.key.substr(prefix.size()));
-      auto form = parse(TRY(read_template(metadata, entry.key)), options);
-      if (!form.ok()) {
-        log(LogLevel::warn, "tokenizer: {} is left out: {}", entry.key, form.error().message);
-        continue;
-      }
-      result.named_.emplace(name, std::move(*form));
+  if (source == Source::model && choice.name.empty() && metadata.find(kToolUseKey) != nullptr) {
+    auto form = parse(TRY(read_template(metadata, kToolUseKey)), options);
+    if (form.ok()) {
+      result.tool_use_ = std::move(*form);
+    } else {
+      log(LogLevel::warn, "tokenizer: {} is left out: {}", kToolUseKey, form.error().message);
     }
   }
+  result.options_.control = limited;
   result.find_message_form(result.main_);
-  for (auto& [name, form] : result.named_) result.find_message_form(form);
+  if (result.tool_use_) result.find_message_form(*result.tool_use_);
   result.find_capabilities();
+  // A rendering that was stopped tells nothing about its template.
+  if (auto in_time = limited.check(); !in_time.ok()) return std::move(in_time).error().in("tokenizer: chat template");
+  result.options_.control = options.control;
   return result;
 }
 
-std::vector<std::string> ChatTemplate::names() const {
-  std::vector<std::string> all;
-  all.reserve(named_.size());
-  for (const auto& [name, form] : named_) all.push_back(name);
-  return all;
-}
-
 const ChatTemplate::Form& ChatTemplate::form_for(bool with_tools) const {
-  const auto tool_use = named_.find(std::string(kToolUse));
-  return with_tools && tool_use != named_.end() ? tool_use->second : main_;
+  return with_tools && tool_use_ ? *tool_use_ : main_;
 }
 
 JsonObject ChatTemplate::base_context() const {

@@ -7,14 +7,15 @@
 //
 // Threads: immutable after loading; any number may render at once.
 
+#include <chrono>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "base/load_control.h"
 #include "base/result.h"
 #include "gguf/metadata.h"
 #include "tokenizer/chat_messages.h"
@@ -52,9 +53,15 @@ class ChatTemplate {
  public:
   enum class Source { given, model, chatml, plain };
 
-  // Errors: gguf_key_missing (no template of that name), gguf_key_type, and those of jinja::Template::parse.
+  // Parsing the templates and rendering the small conversations takes at most this long, or is refused.
+  static constexpr std::chrono::seconds kMaxLoadTime{10};
+
+  // Of the model's templates only the chosen one and tool_use are parsed: a file may name any number of others.
+  // Errors: gguf_key_missing (no template of that name), gguf_key_type, those of jinja::Template::parse, limit_exceeded
+  // (time), and cancelled when `control` says so.
   static Result<ChatTemplate> load(const gguf::Metadata& metadata, ChatVocabulary vocabulary,
-                                   const ChatTemplateChoice& choice = {}, const jinja::RenderOptions& options = {});
+                                   const ChatTemplateChoice& choice = {}, const jinja::RenderOptions& options = {},
+                                   const LoadControl& control = {});
 
   // Errors: invalid_argument (a message or variable that cannot be used), and those of jinja::Template::render.
   Result<std::string> render(const ChatRequest& request) const;
@@ -62,8 +69,6 @@ class ChatTemplate {
   Source source() const { return source_; }
   const ChatCapabilities& capabilities() const { return capabilities_; }
   const std::string& text() const { return main_.text; }
-  // The names of the model's other templates.
-  std::vector<std::string> names() const;
 
  private:
   struct Form {
@@ -86,7 +91,7 @@ class ChatTemplate {
 
   Source source_;
   Form main_;
-  std::map<std::string, Form> named_;
+  std::optional<Form> tool_use_;
   ChatVocabulary vocabulary_;
   jinja::RenderOptions options_;
   ChatCapabilities capabilities_;

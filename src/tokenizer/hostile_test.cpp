@@ -16,7 +16,7 @@ namespace rocmforge::tokenizer {
 namespace {
 
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-constexpr size_t kBytes = 100'000;
+constexpr size_t kBytes = 25'000;
 constexpr double kMaxNsPerByte = 200;
 #else
 constexpr size_t kBytes = 20'000;

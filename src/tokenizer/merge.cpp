@@ -8,7 +8,7 @@ namespace rocmforge::tokenizer {
 uint32_t MergeQueue::bucket_of(uint32_t rank) {
   const auto find = [&](uint32_t wanted) -> Slot& {
     const size_t mask = slots_.size() - 1;
-    size_t i = wanted * 0x9E3779B1u >> 7 & mask;
+    size_t i = seeded_hash(wanted, 0, key_) & mask;
     while (slots_[i].rank != kNoRank && slots_[i].rank != wanted) i = (i + 1) & mask;
     return slots_[i];
   };

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/seeded_hash.h"
+
 namespace rocmforge::tokenizer {
 
 inline constexpr uint32_t kNoSymbol = UINT32_MAX;
@@ -56,6 +58,7 @@ class MergeQueue {
   };
   uint32_t bucket_of(uint32_t rank);
 
+  HashKey key_ = process_hash_key();
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;      // rank -> bucket; a power of two, at most half full
   std::vector<uint64_t> ranks_;  // a heap of rank << 32 | bucket, least first, of the buckets that hold something

@@ -29,7 +29,7 @@ std::optional<uint32_t> TextTable::add(std::string_view text) {
   bytes_.append(text);
   ends_.push_back(static_cast<uint32_t>(bytes_.size()));
   if (text.empty()) return std::nullopt;
-  const uint64_t hash = hash_text(text);
+  const uint64_t hash = seeded_hash(text, 0, key_);
   Slot& slot = slots_[slot_of(text, hash)];
   if (slot.number_plus_1 != 0) return slot.number_plus_1 - 1;
   const auto n_bytes = static_cast<uint32_t>(text.size());
@@ -39,7 +39,7 @@ std::optional<uint32_t> TextTable::add(std::string_view text) {
 
 std::optional<uint32_t> TextTable::find(std::string_view text) const {
   if (text.empty() || slots_.empty()) return std::nullopt;
-  const Slot& slot = slots_[slot_of(text, hash_text(text))];
+  const Slot& slot = slots_[slot_of(text, seeded_hash(text, 0, key_))];
   if (slot.number_plus_1 == 0) return std::nullopt;
   return slot.number_plus_1 - 1;
 }

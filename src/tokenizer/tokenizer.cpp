@@ -39,27 +39,41 @@ std::optional<TokenId> closing_token(const Vocabulary& v) {
 
 }  // namespace
 
-Result<Tokenizer> Tokenizer::load(const gguf::Metadata& metadata) {
-  return build(TRY(Vocabulary::load(metadata)));
+Result<Tokenizer> Tokenizer::load(const gguf::Metadata& metadata, const LoadControl& control) {
+  const LoadControl limited = control.within(kMaxLoadTime);
+  return build(TRY(Vocabulary::load(metadata, limited)), limited);
 }
 
-Result<Tokenizer> Tokenizer::build(Vocabulary vocabulary) {
+Result<Tokenizer> Tokenizer::build(Vocabulary vocabulary, const LoadControl& control) {
   auto owned = std::make_unique<const Vocabulary>(std::move(vocabulary));
   const Vocabulary& v = *owned;
   switch (v.kind) {
     case Kind::spm:
-      return Tokenizer(std::move(owned), SpmModel(v));
+      return finish(std::move(owned), SpmModel(v), control);
     case Kind::bpe:
-      return Tokenizer(std::move(owned), TRY(BpeModel::build(v)));
+      return finish(std::move(owned), TRY(BpeModel::build(v)), control);
     case Kind::wpm:
-      return Tokenizer(std::move(owned), TRY(WpmModel::build(v)));
+      return finish(std::move(owned), TRY(WpmModel::build(v)), control);
   }
   RF_UNREACHABLE("a Kind outside its enum");
 }
 
+Result<Tokenizer> Tokenizer::finish(std::unique_ptr<const Vocabulary> vocabulary, Model model,
+                                    const LoadControl& control) {
+  TRY(control.check());
+  Tokenizer tokenizer(std::move(vocabulary), std::move(model));
+  tokenizer.find_special();
+  TRY(control.check());
+  tokenizer.spell_tokens();
+  TRY(control.check());
+  return tokenizer;
+}
+
 Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, Model model)
-    : vocabulary_(std::move(vocabulary)), model_(std::move(model)) {
-  std::vector<Trie::Entry> always, all;
+    : vocabulary_(std::move(vocabulary)), model_(std::move(model)) {}
+
+void Tokenizer::find_special() {
+  std::vector<PhraseFinder::Phrase> always, all, control;
   for (size_t i = 0; i < n_tokens(); i++) {
     const std::string_view text = vocabulary_->tokens[i];
     const TokenType type = vocabulary_->types[i];
@@ -69,10 +83,11 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, Model model)
     if (text.empty() || !is_valid_utf8(text)) continue;
     all.push_back({text, static_cast<int32_t>(i)});
     if (is_user_defined) always.push_back(all.back());
+    if (type == TokenType::control && text.size() > 1) control.push_back(all.back());
   }
-  user_defined_ = Trie(always);
-  all_special_ = Trie(all);
-  spell_tokens();
+  user_defined_ = PhraseFinder(always);
+  all_special_ = PhraseFinder(all);
+  control_names_ = PhraseFinder(control);
 }
 
 void Tokenizer::spell_tokens() {
@@ -138,11 +153,10 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const Enco
 template <class Session>
 Result<void> Tokenizer::encode_fragments(std::vector<TokenId>& out, std::string_view text, bool parse_special,
                                          std::optional<TokenId> bos, Session session) const {
-  const Trie& special = parse_special ? all_special_ : user_defined_;
+  PhraseFinder::Scan special(parse_special ? all_special_ : user_defined_, text);
   size_t begin = 0;  // of the text not yet encoded
   for (size_t at = 0; at < text.size();) {
-    const bool may_begin = special.may_begin(static_cast<unsigned char>(text[at]));
-    const auto match = may_begin ? special.longest(text, at) : std::nullopt;
+    const auto match = special.longest_at(at);
     if (!match) {
       at++;
       continue;

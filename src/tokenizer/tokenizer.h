@@ -6,6 +6,7 @@
 //
 // Threads: immutable; any number may encode and decode at once.
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -16,11 +17,12 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/load_control.h"
 #include "base/result.h"
 #include "gguf/metadata.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/phrase_finder.h"
 #include "tokenizer/spm.h"
-#include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
 #include "tokenizer/wpm.h"
 
@@ -38,8 +40,12 @@ class Tokenizer {
  public:
   static constexpr size_t kMaxTextBytes = 512u << 20;
 
-  static Result<Tokenizer> load(const gguf::Metadata& metadata);
-  static Result<Tokenizer> build(Vocabulary vocabulary);
+  // Loading takes at most this long, or is refused.
+  static constexpr std::chrono::seconds kMaxLoadTime{60};
+
+  // Errors: those of Vocabulary::load, tokenizer_pattern, and cancelled when `control` says so.
+  static Result<Tokenizer> load(const gguf::Metadata& metadata, const LoadControl& control = {});
+  static Result<Tokenizer> build(Vocabulary vocabulary, const LoadControl& control = {});
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   size_t n_tokens() const { return vocabulary_->size(); }
@@ -59,6 +65,9 @@ class Tokenizer {
   // Whether the token is part of the text: no control, unknown or unused token. REQUIRES: contains(id)
   bool is_shown(TokenId id) const;
 
+  // Finds the control tokens' names, but those of one byte.
+  const PhraseFinder& control_names() const { return control_names_; }
+
   bool is_end_of_text(TokenId id) const;
   std::optional<TokenId> bos() const { return vocabulary_->special.bos; }
   std::optional<TokenId> eos() const { return vocabulary_->special.eos; }
@@ -68,6 +77,9 @@ class Tokenizer {
   using Model = std::variant<SpmModel, BpeModel, WpmModel>;
 
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, Model model);
+  static Result<Tokenizer> finish(std::unique_ptr<const Vocabulary> vocabulary, Model model,
+                                  const LoadControl& control);
+  void find_special();
   void spell_tokens();
   // Finds special tokens in `text`; what lies between them goes through `session`. `bos` stands in `out` if it is set.
   template <class Session>
@@ -76,8 +88,9 @@ class Tokenizer {
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   Model model_;
-  Trie user_defined_;  // found in every text
-  Trie all_special_;   // found when special tokens are parsed
+  PhraseFinder user_defined_;  // found in every text
+  PhraseFinder all_special_;   // found when special tokens are parsed
+  PhraseFinder control_names_;
   std::string spelled_;
   std::vector<uint32_t> spelled_ends_;
 };

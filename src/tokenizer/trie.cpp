@@ -30,7 +30,7 @@ Trie::Trie(const std::vector<Entry>& entries) {
 
 size_t Trie::slot_of(uint64_t key) const {
   const size_t mask = edges_.size() - 1;
-  for (size_t i = (key * 0x9E3779B97F4A7C15) >> 20 & mask;; i = (i + 1) & mask) {
+  for (size_t i = seeded_hash(key, 0, key_) & mask;; i = (i + 1) & mask) {
     if (edges_[i].key == key || edges_[i].key == 0) return i;
   }
 }

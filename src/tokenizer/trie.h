@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/seeded_hash.h"
+
 namespace rocmforge::tokenizer {
 
 class Trie {
@@ -26,8 +28,6 @@ class Trie {
   explicit Trie(const std::vector<Entry>& entries);
 
   bool empty() const { return values_.empty(); }
-  // Whether any text begins with this byte: cheaper than a failing longest().
-  bool may_begin(unsigned char byte) const { return roots_[byte] != 0; }
   // The longest entry that text[at..] begins with. REQUIRES: at < text.size()
   std::optional<Match> longest(std::string_view text, size_t at) const;
 
@@ -37,6 +37,8 @@ class Trie {
     uint32_t node = 0;
   };
   size_t slot_of(uint64_t key) const;
+
+  HashKey key_ = process_hash_key();
 
   std::array<uint32_t, 256> roots_{};  // the node of each first byte; 0: none
   std::vector<Edge> edges_;            // a power of two, at most half full

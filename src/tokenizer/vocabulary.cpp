@@ -19,6 +19,7 @@ constexpr uint64_t kMaxMerges = 4u << 20;
 constexpr uint64_t kMaxTextBytes = 64u << 20;
 // Texts searched for at every place of an input; real ones are below 100 bytes.
 constexpr size_t kMaxSpecialBytes = 1024;
+constexpr uint64_t kMaxAllSpecialBytes = 1u << 20;
 
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
@@ -55,7 +56,7 @@ Result<std::vector<T>> per_token(const gguf::Value& value, std::string_view key,
   return out;
 }
 
-Result<TextTable> load_tokens(const gguf::Metadata& metadata) {
+Result<TextTable> load_tokens(const gguf::Metadata& metadata, const LoadControl& control) {
   const gguf::StringArrayView texts = TRY(metadata.strings(kTokensKey));
   if (texts.size() == 0) return bad_key(kTokensKey, "is empty");
   if (texts.size() > kMaxTokens) return too_many(kTokensKey, texts.size(), "tokens", kMaxTokens);
@@ -64,8 +65,9 @@ Result<TextTable> load_tokens(const gguf::Metadata& metadata) {
   if (!n_bytes.fits(kMaxTextBytes)) return too_many(kTokensKey, *n_bytes.get(), "bytes of text", kMaxTextBytes);
   TextTable tokens(texts.size(), n_bytes.value());
   for (const std::string_view text : texts) {
-    if (const auto twin = tokens.add(text)) {
-      return bad_key(kTokensKey, "tokens {} and {} are both {}", *twin, tokens.size() - 1, quoted(text));
+    TRY(control.check_at(tokens.size()));
+    if (const auto same = tokens.add(text)) {
+      return bad_key(kTokensKey, "tokens {} and {} are both {}", *same, tokens.size() - 1, quoted(text));
     }
   }
   return tokens;
@@ -206,13 +208,15 @@ const PreTokenizerRules& rules_named(std::string_view name) {
   return *find_pre_tokenizer("llama-bpe");
 }
 
-Result<std::vector<Merge>> load_merges(const Vocabulary& v, const gguf::Metadata& metadata) {
+Result<std::vector<Merge>> load_merges(const Vocabulary& v, const gguf::Metadata& metadata,
+                                       const LoadControl& control) {
   const gguf::StringArrayView texts = TRY(metadata.strings(kMergesKey));
   if (texts.size() > kMaxMerges) return too_many(kMergesKey, texts.size(), "merges", kMaxMerges);
   std::vector<Merge> merges;
   merges.reserve(texts.size());
   std::string result;
   for (const std::string_view text : texts) {
+    TRY(control.check_at(merges.size()));
     const size_t space = text.find(' ', 1);  // the left token may be a space, or begin with one
     if (space == text.npos || space + 1 == text.size()) {
       return bad_key(kMergesKey, "merge {} {} is not two tokens", merges.size(), quoted(text));
@@ -241,12 +245,17 @@ Result<Kind> kind_named(std::string_view model) {
 }
 
 Result<void> check_special_texts(const Vocabulary& v) {
+  CheckedU64 n_bytes = 0;
   for (size_t i = 0; i < v.size(); i++) {
     if (v.is_text(static_cast<int32_t>(i)) && v.types[i] != TokenType::user_defined) continue;
     if (v.tokens[i].size() > kMaxSpecialBytes) {
       return bad_key(kTokensKey, "special token {} has {} bytes, {} are allowed", i, v.tokens[i].size(),
                      kMaxSpecialBytes);
     }
+    n_bytes += v.tokens[i].size();
+  }
+  if (!n_bytes.fits(kMaxAllSpecialBytes)) {
+    return too_many(kTokensKey, *n_bytes.get(), "bytes of special tokens", kMaxAllSpecialBytes);
   }
   return {};
 }
@@ -274,14 +283,14 @@ bool Vocabulary::is_text(int32_t id) const {
   RF_UNREACHABLE("a TokenType outside its enum");
 }
 
-Result<Vocabulary> Vocabulary::load(const gguf::Metadata& metadata) {
+Result<Vocabulary> Vocabulary::load(const gguf::Metadata& metadata, const LoadControl& control) {
   Vocabulary v;
   const std::string_view model = TRY(metadata.string("tokenizer.ggml.model"));
   v.kind = TRY(kind_named(model));
   const std::string_view pre = model == "gemma4" ? "gemma4" : TRY(metadata.string_or("tokenizer.ggml.pre", ""));
   if (v.kind == Kind::bpe) v.rules = &rules_named(pre);
 
-  v.tokens = TRY(load_tokens(metadata));
+  v.tokens = TRY(load_tokens(metadata, control));
   v.types = TRY(load_types(metadata, v.size()));
   if (v.kind == Kind::spm) v.scores = TRY(load_scores(metadata, v.size()));
   TRY(load_special_ids(v, metadata));
@@ -290,7 +299,7 @@ Result<Vocabulary> Vocabulary::load(const gguf::Metadata& metadata) {
   TRY(find_byte_tokens(v));
   apply_strip_rules(v, TRY(metadata.string_or("general.name", "")), TRY(metadata.string_or("general.architecture", "")),
                     pre);
-  if (v.kind == Kind::bpe) v.merges = TRY(load_merges(v, metadata));
+  if (v.kind == Kind::bpe) v.merges = TRY(load_merges(v, metadata, control));
 
   v.add_bos = TRY(metadata.boolean_or("tokenizer.ggml.add_bos_token", v.kind != Kind::bpe || v.rules->add_bos));
   // Gemma 4 files say false; the model was trained with it.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/load_control.h"
 #include "base/result.h"
 #include "gguf/metadata.h"
 #include "tokenizer/pre_tokenizer_tables.h"
@@ -68,8 +69,9 @@ struct Vocabulary {
   bool lowercase = false;      // wpm, and bpe on white space
   bool strip_accents = false;  // wpm
 
-  // Errors: tokenizer_kind, tokenizer_vocabulary, tokenizer_special, limit_exceeded, and gguf_key_* of the metadata.
-  static Result<Vocabulary> load(const gguf::Metadata& metadata);
+  // Errors: tokenizer_kind, tokenizer_vocabulary, tokenizer_special, limit_exceeded, gguf_key_* of the metadata, and
+  // cancelled when `control` says so.
+  static Result<Vocabulary> load(const gguf::Metadata& metadata, const LoadControl& control = {});
 
   size_t size() const { return tokens.size(); }
   std::string_view text(TokenId id) const { return tokens[static_cast<size_t>(id.value)]; }

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <limits>
 
 #include "base/log.h"
 #include "gguf/reader.h"
 #include "support/support.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary_builder.h"
 
 namespace rocmforge::tokenizer {
@@ -167,11 +170,26 @@ TEST(Vocabulary, RefusesMoreThanItsLimits) {
   loaded(small_spm().add(std::string(1024, 'x'), 3).add(std::string(100'000, 'y')).finish("llama"));
   expect_refused(VocabularyBuilder().add(std::string((64u << 20) + 1, 'x')).finish("llama"), ErrorCode::limit_exceeded,
                  "bytes of text");
+  // Each is short enough; 60,000 of them made a file load for 10 s.
+  VocabularyBuilder many = small_spm();
+  for (int i = 0; i < 1100; i++) many.add(std::string(980, '<') + std::to_string(i), 3);
+  expect_refused(many.finish("llama"), ErrorCode::limit_exceeded, "bytes of special tokens, 1048576 are allowed");
   constexpr uint64_t kTooMany = (4u << 20) + 1;
   expect_refused(small_bpe().finish("gpt2").set_copies("tokenizer.ggml.merges", "h e", kTooMany),
                  ErrorCode::limit_exceeded, "merges");
   expect_refused(small_bpe().finish("gpt2").set_copies("tokenizer.ggml.tokens", "", kTooMany),
                  ErrorCode::limit_exceeded, "tokens");
+}
+
+TEST(Vocabulary, StopsLoadingWhenTold) {
+  const std::atomic<bool> stop = true;
+  for (const auto& metadata : {small_spm().finish("llama").build(), small_bpe().finish("gpt2").build()}) {
+    EXPECT_EQ(Vocabulary::load(metadata, LoadControl(&stop)).error().code, ErrorCode::cancelled);
+    EXPECT_EQ(Tokenizer::load(metadata, LoadControl(&stop)).error().code, ErrorCode::cancelled);
+    EXPECT_EQ(Tokenizer::build(*Vocabulary::load(metadata), LoadControl(&stop)).error().code, ErrorCode::cancelled);
+    const LoadControl late(nullptr, std::chrono::steady_clock::now() - std::chrono::hours(1));
+    EXPECT_EQ(Tokenizer::load(metadata, late).error().code, ErrorCode::limit_exceeded);
+  }
 }
 
 TEST(Vocabulary, WarnsOfPreTokenizersItDoesNotKnow) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "tokenizer/text_table.h"
+#include "base/seeded_hash.h"
 
 namespace rocmforge::tokenizer {
 
@@ -26,7 +26,7 @@ class WordCache {
   template <class Compute>
   bool tokens_of(std::string_view word, std::string_view text, uint32_t salt, const Compute& compute) {
     if (slots_.empty() || word.size() > kMostBytes) return compute();
-    const uint64_t hash = hash_text(word, salt);
+    const uint64_t hash = seeded_hash(word, salt, key_);
     const size_t index = hash & (slots_.size() - 1);
     const auto tag = static_cast<uint32_t>(hash >> 32);
     const Slot seen = slots_[index];
@@ -59,6 +59,7 @@ class WordCache {
     uint16_t n_tokens = 0;
   };
 
+  HashKey key_ = process_hash_key();
   std::vector<TokenId>& out_;
   std::vector<Slot> slots_;
 };

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <new>
 #include <optional>
-#include <system_error>
 #include <utility>
 
+#include "base/thread.h"
 #include "gguf/format.h"
 #include "weights/piece_reader.h"
 
@@ -18,17 +18,11 @@ Error no_memory() noexcept {
   return {ErrorCode::out_of_memory, "out of memory"};  // short enough to need none itself
 }
 
-Error no_thread(const std::system_error& error) noexcept try {
-  return {ErrorCode::limit_exceeded, fmt::format("cannot start a loader thread: {}", error.what())};
-} catch (const std::bad_alloc&) {
-  return no_memory();
-}
-
 template <class Work>
-Result<void> unless_memory_ends(Work&& work) noexcept try {
+Result<void> without_exceptions(Work&& work) noexcept try {
   return work();
-} catch (const std::bad_alloc&) {
-  return no_memory();
+} catch (const std::exception& exception) {
+  return error_of(exception);
 }
 
 }  // namespace
@@ -109,7 +103,7 @@ Loader::~Loader() {
 }
 
 Error Loader::named(const Error& error, WeightId id) const noexcept try {
-  return Error(error).in(fmt::format("weights: tensor {}", gguf::quoted(table_.tensor(id).name)));
+  return Error(error).in(fmt::format("weights: tensor {}", gguf::in_quotes(table_.tensor(id).name)));
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
@@ -249,14 +243,15 @@ std::shared_ptr<Loader::Flight> Loader::begin(WeightId id, Urgency urgency) {
 
 // With fewer threads than wished for the work goes on; with none the flight that asked for them fails.
 void Loader::start_threads(WeightId id) {
-  try {
-    while (threads_.size() < n_loaders_) {
-      threads_.emplace_back([this, loader = threads_.size()] { work(loader); });
-    }
-  } catch (const std::bad_alloc&) {
-    if (threads_.empty()) abandon(id, no_memory());
-  } catch (const std::system_error& error) {
-    if (threads_.empty()) abandon(id, no_thread(error));
+  while (threads_.size() < n_loaders_) {
+    auto started = without_exceptions([&]() -> Result<void> {
+      threads_.reserve(n_loaders_);
+      threads_.push_back(TRY(start_thread([this, loader = threads_.size()] { work(loader); })));
+      return {};
+    });
+    if (started.ok()) continue;
+    if (threads_.empty()) abandon(id, started.error());
+    return;
   }
 }
 
@@ -273,7 +268,7 @@ void Loader::work(size_t loader) {
     is_stuck_ = !piece;
     if (is_stuck_) continue;
     lock.unlock();
-    const Result<void> landed = unless_memory_ends([&] { return load_piece(*piece, loader); });
+    const Result<void> landed = without_exceptions([&] { return load_piece(*piece, loader); });
     lock.lock();
     end_piece(lock, *piece, landed, loader);
   }
@@ -284,7 +279,7 @@ void Loader::reserve(Lock& lock) {
   arena_ = Arena::reserving;
   lock.unlock();
   const Result<void> reserved =
-      unless_memory_ends([&] { return placement_.reserve(table_.arena_bytes(), n_loaders_); });
+      without_exceptions([&] { return placement_.reserve(table_.arena_bytes(), n_loaders_); });
   lock.lock();
   arena_ = reserved.ok() ? Arena::ready : Arena::absent;
   if (reserved.ok()) {
@@ -374,7 +369,7 @@ void Loader::end_piece(Lock& lock, const Piece& piece, const Result<void>& lande
   if (!flight.error) {
     word(piece.id).move_to(LoadState::in_flight);
     lock.unlock();
-    const Result<void> finished = unless_memory_ends([&] { return finish_weight(piece.id, loader); });
+    const Result<void> finished = without_exceptions([&] { return finish_weight(piece.id, loader); });
     lock.lock();
     if (!finished.ok()) flight.error = named(finished.error(), piece.id);
   }

@@ -60,7 +60,7 @@ void Loader::report(Lock& lock) {
     const std::lock_guard guard(progress_mutex_);
     try {
       if (callback_) callback_(stats());
-    } catch (const std::bad_alloc&) {  // a report less
+    } catch (const std::exception&) {  // a report less
     }
   }
   lock.lock();

@@ -91,7 +91,7 @@ class TestModel {
     for (const TestWeight& w : weights_) {
       header.add_tensor(w.name, w.shape.dtype, {w.shape.row_elements, w.shape.n_rows * w.n_experts});
     }
-    auto writer = gguf::GgufWriter::create(path_, header);
+    auto writer = gguf::GgufWriter::create(path_, header, {.durable = false});
     EXPECT_TRUE(writer.ok());
     for (size_t i = 0; i < weights_.size(); i++) EXPECT_TRUE(writer->write(bytes(i)).ok());
     EXPECT_TRUE(writer->finish().ok());

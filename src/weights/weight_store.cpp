@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/thread_pool.h"
@@ -84,7 +85,7 @@ const LazyTensor& WeightStore::tensor(WeightId id) const {
 Result<WeightId> WeightStore::find(std::string_view name) const {
   if (const auto id = state_->table.find(name)) return *id;
   return Error{ErrorCode::gguf_tensor_missing,
-               fmt::format("weights: tensor {}: not held by this store", gguf::quoted(name))};
+               fmt::format("weights: tensor {}: not held by this store", gguf::in_quotes(name))};
 }
 
 LoadState WeightStore::state(WeightId id) const {
@@ -167,12 +168,23 @@ Result<void> WeightStore::preload_layers(uint32_t first_layer, uint32_t n_layers
     return Error{ErrorCode::invalid_argument, fmt::format("weights: layers {} to {}: there are {}", first_layer,
                                                           uint64_t{first_layer} + n_layers, table.n_layers())};
   }
-  // Side by side where everything has a place; one after the other where they take turns.
-  const size_t at_once = table.units().empty() ? std::max(n_layers, 1u) : 1;
-  for (uint32_t i = 0; i < n_layers; i += at_once) {
+  std::vector<uint32_t> layers(n_layers);
+  std::iota(layers.begin(), layers.end(), first_layer);
+  return preload_layers(layers);
+}
+
+Result<void> WeightStore::preload_layers(std::span<const uint32_t> layers) {
+  const WeightTable& table = state_->table;
+  for (const uint32_t layer : layers) {
+    if (layer < table.n_layers()) continue;
+    return Error{ErrorCode::invalid_argument, fmt::format("weights: layer {}: there are {}", layer, table.n_layers())};
+  }
+  // Side by side where every weight has its own address; one layer after the other where layers share cache slots.
+  const size_t at_once = table.units().empty() ? std::max<size_t>(layers.size(), 1) : 1;
+  for (size_t i = 0; i < layers.size(); i += at_once) {
     std::vector<WeightId> ids;
-    for (uint32_t j = i; j < std::min<size_t>(n_layers, i + at_once); j++) {
-      const auto stage = table.stage(1 + first_layer + j);
+    for (const uint32_t layer : layers.subspan(i, std::min(at_once, layers.size() - i))) {
+      const auto stage = table.stage(1 + layer);
       ids.insert(ids.end(), stage.begin(), stage.end());
     }
     TRY(get_all(ids));

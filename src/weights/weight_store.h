@@ -110,6 +110,7 @@ class WeightStore {
   // Blocks until all weights of the layers are resident; of those that move, the last ones that fit.
   // invalid_argument: there are no such layers
   Result<void> preload_layers(uint32_t first_layer, uint32_t n_layers);
+  Result<void> preload_layers(std::span<const uint32_t> layers);
   // The same for the whole model; of those that move, the first ones that fit.
   Result<void> preload_all();
   // REQUIRES: there is such a layer; for stage_weights, such a stage

@@ -159,6 +159,18 @@ TEST_F(WeightStoreTest, PreloadsExactlyTheLayersAskedFor) {
   }
 }
 
+TEST_F(WeightStoreTest, PreloadsAListOfLayers) {
+  const std::vector<uint32_t> layers = {2, 0, 2};
+  ASSERT_TRUE(store->preload_layers(layers).ok());
+  EXPECT_TRUE(store->is_layer_loaded(0));
+  EXPECT_FALSE(store->is_layer_loaded(1));
+  EXPECT_TRUE(store->is_layer_loaded(2));
+  EXPECT_TRUE(store->preload_layers(std::span<const uint32_t>()).ok());
+  const std::vector<uint32_t> beyond = {1, 3};
+  EXPECT_EQ(store->preload_layers(beyond).error().code, ErrorCode::invalid_argument);
+  EXPECT_FALSE(store->is_layer_loaded(1));
+}
+
 TEST_F(WeightStoreTest, GetAllLeasesAll) {
   const std::vector<WeightId> ids = {id("out"), id("embd"), id("out")};
   auto leases = store->get_all(ids);
@@ -402,7 +414,8 @@ TEST(WeightStore, LoadsFromEveryShardOfASplitModel) {
     header.set_i32("split.tensors.count", 2);
     header.add_tensor(fmt::format("w{}", shard), DType::f32, {100, 30});
     contents.emplace_back(12'000, static_cast<std::byte>(0x11 + shard));
-    auto writer = gguf::GgufWriter::create(dir.file(fmt::format("m-0000{}-of-00002.gguf", shard + 1)), header);
+    auto writer = gguf::GgufWriter::create(dir.file(fmt::format("m-0000{}-of-00002.gguf", shard + 1)), header,
+                                           {.durable = false});
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE(writer->write(contents.back()).ok());
     ASSERT_TRUE(writer->finish().ok());

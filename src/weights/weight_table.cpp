@@ -13,7 +13,7 @@ namespace rocmforge {
 namespace {
 
 Error weight_error(ErrorCode code, std::string_view name, std::string_view fact) {
-  return {code, fmt::format("weights: tensor {}: {}", gguf::quoted(name), fact)};
+  return {code, fmt::format("weights: tensor {}: {}", gguf::in_quotes(name), fact)};
 }
 
 Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& placement, const WeightRequest& request,

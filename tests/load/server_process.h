@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -23,7 +24,9 @@ struct Program {
 
 class ServerProcess {
  public:
-  ServerProcess(const Program& program, const std::vector<std::string>& flags) {
+  // `before_exec` is called in the child.
+  ServerProcess(const Program& program, const std::vector<std::string>& flags,
+                const std::function<void()>& before_exec = {}) {
     int channel[2];
     if (pipe(channel) != 0) throw std::runtime_error("no pipe");
     pid_ = fork();
@@ -36,6 +39,7 @@ class ServerProcess {
       std::vector<char*> arguments;
       for (std::string& word : words) arguments.push_back(word.data());
       arguments.push_back(nullptr);
+      if (before_exec) before_exec();
       execv(program.binary.c_str(), arguments.data());
       _exit(127);
     }
@@ -62,6 +66,7 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   uint16_t port() const { return port_; }
+  pid_t pid() const { return pid_; }
   void signal(int number) const { kill(pid_, number); }
 
   // Its exit code; -1 when it did not end in time or was killed.
@@ -80,6 +85,7 @@ class ServerProcess {
 
   // RssAnon + VmSwap: what it holds, wherever the system keeps it.
   uint64_t memory_kib() const { return status_value("RssAnon:") + status_value("VmSwap:"); }
+  uint64_t peak_kib() const { return status_value("VmHWM:"); }
   uint64_t n_threads() const { return status_value("Threads:"); }
   uint64_t n_descriptors() const {
     uint64_t n = 0;

@@ -322,8 +322,8 @@ void test_throughput(const Program& program, bool is_long) {
     ratios.push_back(eights.back() / ones.back());
   }
   const double ratio = is_long ? median(ratios) : ratios.back();
-  // Twice is the goal, and what a machine gives that has nothing else to do (docs/performance.md). Beside other work it
-  // is less: eight streams keep all cores busy, one does not.
+  // Twice is the goal, and what a machine gives that has nothing else to do (docs/lab-notebook.md). Beside other work
+  // it is less: eight streams keep all cores busy, one does not.
   expect(ratio >= 1.5, fmt::format("eight streams give {:.2f} times the tokens per second of one", ratio));
   fmt::print("throughput: {:.0f} tok/s with one stream, {:.0f} with eight ({:.2f} x), medians of {}\n", median(ones),
              median(eights), ratio, ratios.size());

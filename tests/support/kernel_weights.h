@@ -1,8 +1,10 @@
 #pragma once
 // What tests of products share: random weights of any format on the device, and their products in f64.
 
+#include <algorithm>
 #include <cmath>
 
+#include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/repack.h"
 #include "support/kernel_device.h"
@@ -110,6 +112,73 @@ class Products : public KernelTest {
     return out;
   }
 
+  // Every third row, from the first on, gets what no half can hold.
+  static bool is_large(size_t row) { return row % 3 == 0; }
+  static std::vector<float> with_large_rows(std::vector<float> x, size_t width, size_t first_kind) {
+    for (size_t row = 0; row * width < x.size(); row += 3) {
+      float* at = x.data() + row * width;
+      switch ((row / 3 + first_kind) % kLargeKinds) {
+        case 0:
+          at[7] = 1e5f;
+          break;
+        case 1:
+          at[width - 3] = -1e7f;
+          break;
+        case 2:
+          at[width / 2] = 1e37f;
+          break;
+        case 3:
+          at[0] = 65520.0f;  // the smallest that rounds to infinity
+          break;
+        default:
+          for (size_t i = 0; i < width; i++) at[i] *= 1e5f;
+      }
+    }
+    return x;
+  }
+  static constexpr size_t kLargeKinds = 5;
+
+  // Rows scaled down by the power of two that brings their largest below 2^15 where a half cannot hold it, and what
+  // undoes that.
+  static std::pair<std::vector<float>, std::vector<float>> scaled_for_halves(std::vector<float> x, size_t width) {
+    std::vector<float> undo;
+    for (size_t row = 0; row * width < x.size(); row++) {
+      const auto of_row = std::span(x).subspan(row * width, width);
+      const float largest = std::abs(*std::ranges::max_element(of_row, {}, [](float v) { return std::abs(v); }));
+      undo.push_back(largest < 65520 ? 1.0f : std::ldexp(1.0f, std::ilogb(largest) - 14));
+      for (float& v : of_row) v /= undo.back();
+    }
+    return {x, undo};
+  }
+
+  // multiply(x) gives w's products with rows. Those with large elements have to be right, infinities and NaNs have to
+  // show, and no other row may change by a bit.
+  template <class Multiply>
+  void check_large_rows(const TestWeight& w, uint32_t n, double tolerance, const Multiply& multiply,
+                        size_t first_kind = 0) {
+    const auto plain = noise(size_t{n} * w.width), x = with_large_rows(plain, w.width, first_kind);
+    auto infinite = plain;
+    infinite[5] = 1e5f;
+    infinite[w.width - 1] = INFINITY;
+    const std::vector<float> expected = product(w, x, {}), before = multiply(plain), got = multiply(x),
+                             with_infinity = multiply(infinite);
+    for (size_t row = 0; row < n; row++) {
+      const auto of_row = [&](const std::vector<float>& all) {
+        return std::span(all).subspan(row * w.n_rows, w.n_rows);
+      };
+      if (is_large(row)) {
+        EXPECT_LE(testing::nmse(of_row(got), of_row(expected)), tolerance) << "row " << row << " of " << n;
+      } else {
+        EXPECT_TRUE(std::ranges::equal(of_row(got), of_row(before))) << "row " << row << " of " << n;
+      }
+      if (row == 0) {
+        EXPECT_TRUE(std::ranges::none_of(of_row(with_infinity), [](float v) { return std::isfinite(v); }));
+      } else {
+        EXPECT_TRUE(std::ranges::equal(of_row(with_infinity), of_row(before))) << "row " << row << " of " << n;
+      }
+    }
+  }
+
   std::vector<float> run_matvec(const TestWeight& w, const std::vector<float>& x, const std::vector<float>& bias,
                                 uint32_t n_at_once) {
     const auto n = static_cast<uint32_t>(x.size() / w.width);
@@ -137,6 +206,20 @@ class Products : public KernelTest {
     }
     run(is_integer ? "matvec" : "matvec_float", "matvec_" + suffix(w.dtype) + "_" + std::to_string(n_at_once),
         matvec_grid(w.n_rows, n, n_at_once, device_->wave()), kMatvecThreads, args);
+    return out.values();
+  }
+
+  // As tiles, on Hopper.
+  std::vector<float> run_hopper(const TestWeight& w, const std::vector<float>& x, const float* bias,
+                                const HopperShape& shape) {
+    const auto n = static_cast<uint32_t>(x.size() / w.width);
+    const auto on_x = put(x), scales = space(n), out = space(size_t{n} * w.n_rows);
+    const OnDevice<uint8_t> tiles(*device_, size_t{padded_rows(n, shape.rows)} * w.width * 2);
+    const TilesArgs args{tiles.data(), scales.data(), on_x.data(), n, w.width, shape.rows};
+    run("tiles", "tiles_" + suffix(w.dtype), tiles_grid(args), kTilesThreads, args);
+    run("matmul_hopper", "matmul_hopper_" + suffix(w.dtype) + "_" + std::to_string(shape.rows), shape.grid,
+        kHopperThreads,
+        HopperMatmulArgs{{{w.planes, out.data(), bias, w.n_rows}}, tiles.data(), scales.data(), n, w.width});
     return out.values();
   }
 

@@ -84,7 +84,7 @@ struct TinyModel {
 
   // Writes the header and random F32 weights for whatever tensors it names.
   void write(const std::string& path, const gguf::HeaderBuilder& h) const {
-    auto writer = gguf::GgufWriter::create(path, h);
+    auto writer = gguf::GgufWriter::create(path, h, {.durable = false});
     ASSERT_TRUE(writer.ok()) << writer.error().message;
     std::mt19937_64 rng(seed);
     for (const gguf::TensorInfo& tensor : writer->tensors()) {

@@ -129,6 +129,15 @@ test("every control has a name, every region a role", async () => {
   };
   const { shown, controls } = await named();
   assert.ok(controls.length > 12);
+  const outside = await page.evaluate(() =>
+    Array.from(
+      document.querySelectorAll("body :is(button, select, textarea, h1, h2, p)"),
+    )
+      .filter((node) => node.checkVisibility())
+      .filter((node) => !node.closest("nav, main, header, section[aria-label], [role=status]"))
+      .map((node) => node.outerHTML),
+  );
+  assert.deepEqual(outside, [], "everything that is shown is in a region");
   for (const role of ["main", "navigation", "banner"])
     assert.equal(shown.filter((node) => node.role === role).length, 1, role);
   const headings = shown.filter(({ role }) => role === "heading").map(({ name }) => name);
@@ -136,6 +145,16 @@ test("every control has a name, every region a role", async () => {
   await page.click("#open-settings");
   const inDialog = await named();
   assert.ok(inDialog.controls.filter(({ role }) => role === "spinbutton").length >= 9);
+  await page.context().close();
+});
+
+test("on a phone, too, the page has a first heading", async () => {
+  const page = await open({ viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true });
+  const session = await page.context().newCDPSession(page);
+  const { nodes } = await session.send("Accessibility.getFullAXTree");
+  const headings = nodes.filter((node) => !node.ignored && node.role?.value === "heading");
+  assert.equal(headings[0].name.value, "ROCmForge");
+  assert.equal(headings[0].properties.find(({ name }) => name === "level").value.value, 1);
   await page.context().close();
 });
 

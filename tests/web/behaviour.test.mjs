@@ -130,17 +130,38 @@ test("hostile model names and server errors stay text", async () => {
   await close(page);
 });
 
-test("figures: live while it runs, the server's count at the end", async () => {
+test("figures: live while it runs, the server's own at the end", async () => {
   const page = await open();
   await send(page, "Hello");
-  for (const piece of ["One", " two", " three"]) {
-    await page.evaluate((text) => window.feed(text), piece);
-    await page.waitForTimeout(180);
+  for (let i = 0; i < 12; i++) {
+    await page.evaluate((text) => window.feed(text), ` word${i}`);
+    await page.waitForTimeout(60);
   }
-  assert.match(await page.locator("#live").innerText(), /first token \d\.\d\d s · \d+\.\d tok\/s · [23] tokens/);
-  await page.evaluate(() => window.finish(9));
+  await page.evaluate(() => window.feed("."));
+  assert.match(await page.locator("#live").innerText(), /first token \d+\.\d\d s · \d+\.\d tok\/s · \d+ tokens/);
+  await page.evaluate(() => window.finish(14, 123.45));
   await page.waitForSelector(".stats");
-  assert.match(await page.locator(".stats").innerText(), /9 tokens$/);
+  assert.match(await page.locator(".stats").innerText(), /^first token \d+\.\d\d s · 123\.5 tok\/s · 14 tokens$/);
+  await close(page);
+});
+
+test("figures: no rate for a few tokens, nor for pieces that arrive together", async () => {
+  const page = await open();
+  const figures = () => page.locator(".stats").last().innerText();
+  await send(page, "Few");
+  await page.evaluate(() => {
+    for (let i = 0; i < 5; i++) window.feed(" word");
+    window.finish(5, 20000);
+  });
+  await page.waitForSelector("#send:visible");
+  assert.match(await figures(), /^first token \d+\.\d\d s · 5 tokens$/);
+  await send(page, "Together");
+  await page.evaluate(() => {
+    for (let i = 0; i < 40; i++) window.feed(" word");
+    window.finish(40);
+  });
+  await page.waitForSelector("#send:visible");
+  assert.match(await figures(), /^first token \d+\.\d\d s · 40 tokens$/);
   await close(page);
 });
 
@@ -232,7 +253,24 @@ test("what has come is kept when the page is left", async () => {
   await page.reload();
   await page.waitForSelector(".assistant .stats");
   assert.equal(await page.locator(".answer").innerText(), "Half an answer");
-  assert.match(await page.locator(".stats").innerText(), /stopped$/);
+  assert.match(await page.locator(".stats").innerText(), /stopped when the page was left$/);
+  assert.equal(await page.locator(".error").count(), 0);
+  await close(page);
+});
+
+// Some browsers end a page's requests before they tell the page that it is left.
+test("a request that ends while the page is being left is no error", async () => {
+  const page = await open();
+  await send(page, "Hello");
+  await page.evaluate(() => {
+    window.feed("Half an answer");
+    window.dispatchEvent(new Event("beforeunload"));
+    window.hangUp();
+  });
+  await page.waitForSelector(".assistant .stats");
+  assert.equal(await page.locator(".answer").innerText(), "Half an answer");
+  assert.match(await page.locator(".stats").innerText(), /stopped when the page was left$/);
+  assert.equal(await page.locator(".error").count(), 0);
   await close(page);
 });
 
@@ -273,6 +311,30 @@ test("settings are kept and sent; what is out of range is not", async () => {
   assert.equal(await page.inputValue("#set-seed"), "7");
   await page.click("#reset-settings");
   assert.equal(await page.inputValue("#set-seed"), "");
+  await close(page);
+});
+
+test("a setting out of range says what is wrong and what is used", async () => {
+  const page = await open();
+  await page.click("#open-settings");
+  const hint = (name) => page.locator(`#set-${name}-hint`).innerText();
+  const usual = await hint("temperature");
+  await page.fill("#set-temperature", "9");
+  assert.equal(await hint("temperature"), "Not used: must be a number from 0 to 2. The default is used.");
+  assert.equal(await page.getAttribute("#set-temperature", "aria-invalid"), "true");
+  await page.fill("#set-top_k", "2.5");
+  assert.equal(await hint("top_k"), "Not used: must be a whole number from 0. The default is used.");
+  await screenshot(page, "settings_wrong");
+  await page.fill("#set-temperature", "1.5");
+  assert.equal(await hint("temperature"), usual);
+  assert.equal(await page.getAttribute("#set-temperature", "aria-invalid"), "false");
+  await page.keyboard.press("Escape");
+  await send(page, "Hello");
+  const { temperature, top_k } = await page.evaluate(() => window.asked[0]);
+  assert.deepEqual([temperature, top_k], [1.5, undefined]);
+  await page.click("#open-settings");
+  assert.equal(await page.inputValue("#set-top_k"), "", "what is not used is not kept");
+  assert.equal(await page.getAttribute("#set-top_k", "aria-invalid"), "false");
   await close(page);
 });
 

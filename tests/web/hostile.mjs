@@ -184,6 +184,11 @@ export const LARGE = {
   paragraphs: "text\n\n".repeat(10000),
   escapes: "\\*".repeat(50000),
   angle: "<".repeat(50000),
+  dollars: "$a ".repeat(40000),
+  double_dollars: "$$ a $$ ".repeat(20000) + "$$",
+  formula_starts: "\\(".repeat(40000),
+  escaped_links: "\\[".repeat(30000) + "\\](",
+  formula_lines: "\\[\n".repeat(20000) + "\n\nx",
 };
 
 export const HOSTILE = [

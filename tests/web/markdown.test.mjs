@@ -84,6 +84,22 @@ const CASES = [
   ],
   ["image becomes a link", "![cat](https://x.test/c.png)", "<p><a href=https://x.test/c.png>cat</a></p>"],
   ["other schemes stay text", "[a](javascript:x) <b>c</b>", "<p>[a](javascript:x) <b>c</b></p>"],
+  ["formula in parentheses", "so \\(a_1^2 * b_2 * c\\), *and*", "<p>so \\(a_1^2 * b_2 * c\\), <em>and</em></p>"],
+  ["formula in brackets", "\\[ x_1\\,*y* \\]", "<p>\\[ x_1\\,*y* \\]</p>"],
+  ["formula in dollars", "$a_1*b*c_1$ and $$ _x_ $$", "<p>$a_1*b*c_1$ and $$ _x_ $$</p>"],
+  [
+    "formula over lines",
+    "\\[\na_1\n- b\n# c\n\\]\n- d",
+    "<p>\\[<br></br>a_1<br></br>- b<br></br># c<br></br>\\]</p><ul><li>d</li></ul>",
+  ],
+  ["formula over lines in dollars", "$$\n> a\n1. b\n$$", "<p>$$<br></br>> a<br></br>1. b<br></br>$$</p>"],
+  ["formula in a list", "- a\n  \\[\n  - b\n  \\]", "<ul><li>a<br></br>\\[<br></br>- b<br></br>\\]</li></ul>"],
+  ["formula without an end", "\\[ a\n- b\n\nc \\(d", "<p>\\[ a</p><ul><li>b</li></ul><p>c \\(d</p>"],
+  [
+    "money is no formula",
+    "*$5* and *$10*, $a and $b, 5$ *or* 6$.",
+    "<p><em>$5</em> and <em>$10</em>, $a and $b, 5$ <em>or</em> 6$.</p>",
+  ],
   ["carriage returns", "a\r\n\r\n- b\r\n", "<p>a</p><ul><li>b</li></ul>"],
 ];
 for (const [name, source, expected] of CASES) {

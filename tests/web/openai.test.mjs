@@ -334,6 +334,16 @@ test("errors: what the client is told", async () => {
   assert.deepEqual(Object.keys(error).slice(0, 4).sort(), ["code", "message", "param", "type"]);
 });
 
+test("every answer has an id that the log has, too", async () => {
+  const answer = await client.chat.completions.create({ model, messages, max_tokens: 2 });
+  assert.match(answer._request_id, /^req-[0-9a-f]{24}$/);
+  const error = await refused(client.chat.completions.create({ model, messages, n: 0 }), 400);
+  assert.match(error.requestID, /^req-[0-9a-f]{24}$/);
+  for (const id of [answer._request_id, error.requestID]) {
+    await eventually(() => server.log().includes(`id=${id} `), `a line with ${id}`);
+  }
+});
+
 test("an aborted stream stops the work", async () => {
   const cancelled = await metric(server.url, "rocmforge_requests_cancelled_total", headers);
   const stream = await client.chat.completions.create({

@@ -94,6 +94,26 @@ test("ask, read, reload, regenerate", async () => {
   await close(page);
 });
 
+test("one question after the other with the bundled model", async () => {
+  const page = await open();
+  await page.waitForFunction(() => document.querySelector(".welcome")?.textContent.includes("continues text"));
+  assert.match(await page.locator(".examples button").first().innerText(), /^Once upon a time/);
+  await page.route("**/v1/chat/completions", (route) => {
+    const body = { ...route.request().postDataJSON(), ignore_eos: true }; // as long as it is allowed
+    route.continue({ postData: JSON.stringify(body) });
+  });
+  for (let i = 1; i <= 5; i++) {
+    await page.fill("#prompt", i === 1 ? "Once upon a time" : "And then?");
+    await page.press("#prompt", "Enter");
+    await eventually(async () => (await page.locator(".stats").count()) === i, `answer ${i}`, 60);
+    assert.equal(await page.locator(".error").count(), 0, `question ${i}`);
+    assert.match(await page.locator(".stats").last().innerText(), /token limit reached$/);
+    assert.ok((await lastAnswer(page)).length > 100, `question ${i}`);
+  }
+  assert.ok((await page.locator(".omitted").count()) > 0);
+  await close(page);
+});
+
 test("stop ends the work on the server", async () => {
   const page = await open();
   const cancelled = await metric(server.url, "rocmforge_requests_cancelled_total");

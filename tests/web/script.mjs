@@ -1,7 +1,7 @@
 // Runs in the page before its own code: answers of /v1/chat/completions come from the test, piece by piece.
 //   window.asked           bodies of the requests so far
-//   window.feed(text)      a piece of the running answer;  window.finish(n_tokens), window.fail(error), window.hangUp()
-//   window.nextStatus      {status, headers, error}: the next request is refused with it
+//   window.feed(text)      a piece of the running answer;  window.finish(n_tokens, rate, n_prompt_tokens), window.fail(error), window.hangUp()
+//   window.nextStatus      {status, headers, error}: the next request is refused with it;  window.alwaysStatus: all are
 export function scriptedAnswers() {
   const realFetch = window.fetch;
   const encoder = new TextEncoder();
@@ -12,9 +12,10 @@ export function scriptedAnswers() {
   window.asked = [];
   window.isAborted = false;
   window.feed = (text) => chunk({ content: text });
-  window.finish = (n = 5) => {
+  window.finish = (n = 5, rate = null, n_prompt = 3) => {
     chunk({}, "stop");
-    send({ choices: [], usage: { prompt_tokens: 3, completion_tokens: n, total_tokens: n + 3 } });
+    const usage = { prompt_tokens: n_prompt, completion_tokens: n, total_tokens: n + n_prompt };
+    send({ choices: [], usage, ...(rate ? { timings: { predicted_per_second: rate } } : {}) });
     send("[DONE]");
     controller.close();
   };
@@ -26,8 +27,8 @@ export function scriptedAnswers() {
   window.fetch = async (url, options) => {
     if (!String(url).endsWith("v1/chat/completions")) return realFetch(url, options);
     window.asked.push(JSON.parse(options.body));
-    if (window.nextStatus) {
-      const { status, headers, error } = window.nextStatus;
+    if (window.nextStatus ?? window.alwaysStatus) {
+      const { status, headers, error } = window.nextStatus ?? window.alwaysStatus;
       window.nextStatus = null;
       return new Response(JSON.stringify({ error }), { status, headers });
     }

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "gpu/emu/fiber.h"
 #include "gpu/emu/guarded.h"
 
@@ -261,7 +262,12 @@ void run(const Launch& launch) {
   const uint64_t n_workers =
       std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), 1 + n_blocks / kBlocksWorthAThread);
   std::vector<std::thread> others;
-  for (uint64_t i = 1; i < n_workers; i++) others.emplace_back(work);
+  others.reserve(n_workers - 1);
+  while (others.size() < n_workers - 1) {
+    auto thread = start_thread(work);
+    if (!thread.ok()) break;  // fewer do the same
+    others.push_back(std::move(*thread));
+  }
   work();
   for (std::thread& t : others) t.join();
 }

@@ -114,6 +114,24 @@ RF_DEVICE void store_shared(uint32_t to, const Word4& words) {
 RF_DEVICE void store_shared(uint32_t to, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
 }
+RF_DEVICE float load_shared(uint32_t from) {
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(from) : "memory");
+  return v;
+}
+// A barrier of a block's first kThreads threads, the others not taking part. Whether one of them says so.
+template <uint32_t kThreads>
+RF_DEVICE bool any_of_threads(bool says) {
+  uint32_t any;
+  asm volatile(
+      "{.reg .pred mine, all; setp.ne.u32 mine, %1, 0;\n"
+      "barrier.cta.red.or.pred all, 1, %2, mine;\n"
+      "selp.u32 %0, 1, 0, all;}"
+      : "=r"(any)
+      : "r"(says ? 1 : 0), "n"(kThreads)
+      : "memory");
+  return any != 0;
+}
 // What this thread wrote to shared memory may be read by the matrix unit, after a barrier.
 RF_DEVICE void publish_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

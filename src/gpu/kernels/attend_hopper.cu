@@ -11,12 +11,14 @@
 // are read with positions along k by the matrix unit itself.
 //
 // Rows of a tile may belong to several sequences; each sequence's are done in turn, and the others' results dropped.
+// Queries that halves cannot hold are scaled down, row by row (kernels/row_scale.h), and their scores scaled up.
 
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/hopper.h"
 #include "gpu/kernels/attend_hopper.h"
 #include "gpu/kernels/attend_share.h"
+#include "gpu/kernels/row_scale.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
@@ -53,16 +55,31 @@ struct HopperAttention {
   RF_DEVICE void load_queries() const {
     for (uint32_t i = thread_index(); i < kAttendHopperRows * kPieces; i += kAttendHopperThreads) {
       const uint32_t in_tile = i / kPieces, row = first_row + in_tile, d = i % kPieces * 8;
-      Word4 piece{};
+      float v[8] = {};
+      uint32_t largest = 0;
       if (row >= begin && row < end && d < args.head_size) {
         const float* q = args.q + (uint64_t{row} * args.n_heads + head) * args.head_size + d;
-        const float scale = args.scale * kLog2E;
         RF_UNROLL
-        for (uint32_t e = 0; e < 4; e++) piece.v[e] = halves(q[2 * e] * scale, q[2 * e + 1] * scale);
+        for (uint32_t e = 0; e < 8; e++) {
+          v[e] = q[e] * (args.scale * kLog2E);
+          largest = larger(largest, magnitude(v[e]));
+        }
       }
+      float undo = 1.0f;
+      if (ballot(overflows_half(largest)) != 0) {  // kPieces lanes have a row
+        for (uint32_t mask = 1; mask < kPieces; mask *= 2) largest = larger(largest, shuffle_xor(largest, mask));
+        const float scale = scale_for_halves(largest);
+        RF_UNROLL
+        for (uint32_t e = 0; e < 8; e++) v[e] *= scale;
+        undo = undo_scale(scale);
+      }
+      const Word4 piece{{halves(v[0], v[1]), halves(v[2], v[3]), halves(v[4], v[5]), halves(v[6], v[7])}};
       store_shared(queries + turned(in_tile, i % kPieces, kAttendHopperRows), piece);
+      if (i % kPieces == 0) store_shared(undo_of(in_tile), undo);
     }
   }
+  // What scores of a row of the tile are multiplied by.
+  RF_DEVICE uint32_t undo_of(uint32_t in_tile) const { return stages + 2 * kStageBytes + 4 * in_tile; }
 
   // Puts a page's keys and values on their way. What was never stored becomes zeros.
   RF_DEVICE void fetch(uint32_t stage, uint32_t page_at, uint32_t n_there) const {
@@ -151,14 +168,15 @@ struct HopperAttention {
         for (uint32_t i = 0; i < 16; i++) top = fmaxf(top, scores[i / 2 * 4 + 2 * r + i % 2]);
         top = fmaxf(top, shuffle_xor(top, 1));
         top = fmaxf(top, shuffle_xor(top, 2));
-        const float base = top == kNever ? 0.0f : top;  // a row that has seen nothing
-        keep[r] = power_of_two(largest[r] - base);
+        const float undo = load_shared(undo_of(wave() * 16 + g + 8 * r));
+        const float minus_base = top == kNever ? 0.0f : -top * undo;  // a row that has seen nothing
+        keep[r] = power_of_two(fma_f32(largest[r], undo, minus_base));
         largest[r] = top;
         float sum = 0;
         RF_UNROLL
         for (uint32_t i = 0; i < 16; i++) {
           float& score = scores[i / 2 * 4 + 2 * r + i % 2];
-          score = power_of_two(score - base);
+          score = power_of_two(fma_f32(score, undo, minus_base));
           sum += score;
         }
         total[r] = total[r] * keep[r] + sum;  // of this lane's columns
@@ -185,7 +203,8 @@ struct HopperAttention {
       float all = total[r];
       all += shuffle_xor(all, 1);
       all += shuffle_xor(all, 2);
-      const float share = share_of_total(args, head, largest[r] * kLn2, all);
+      const float undo = load_shared(undo_of(wave() * 16 + g + 8 * r));
+      const float share = share_of_total(args, head, largest[r] * undo * kLn2, all);
       const uint32_t row = my_first + 8 * r;
       if (row < begin || row >= end) continue;
       float* out = args.out + (uint64_t{row} * args.n_heads + head) * args.head_size;

@@ -13,9 +13,9 @@ namespace rocmforge::gpu {
 inline constexpr uint32_t kAttendHopperThreads = 256;
 inline constexpr uint32_t kAttendHopperRows = 128;  // of a block
 
-// Queries, and two stages of keys and values; aligned to 1024 bytes by the kernel.
+// Queries, two stages of keys and values, scales of rows; aligned to 1024 bytes by the kernel.
 inline uint32_t attend_hopper_shared_bytes(uint32_t head_size) {
-  return (head_size <= 64 ? 64 : 128) * 2 * (kAttendHopperRows + 2 * 2 * kPagePositions) + 1024;
+  return (head_size <= 64 ? 64 : 128) * 2 * (kAttendHopperRows + 2 * 2 * kPagePositions) + kAttendHopperRows * 4 + 1024;
 }
 inline bool has_attend_hopper(uint32_t head_size, float softcap) {
   return has_attend_tiles(head_size) && softcap == 0.0f;

@@ -4,13 +4,15 @@
 // shared memory, scores = queries x keys by fragments, a step of the running softmax by the lanes of each row, values
 // into shared memory (turned, so that positions run along k), sums = kept share of the sums + weights x values.
 //
-// Rows of a tile may belong to several sequences; each sequence's are done in turn, the others' masked.
+// Rows of a tile may belong to several sequences; each sequence's are done in turn, the others' masked. Queries that
+// halves cannot hold are scaled down, row by row (kernels/row_scale.h), and their scores scaled up.
 
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/fragment.h"
 #include "gpu/kernels/attend_share.h"
 #include "gpu/kernels/attend_tiles.h"
+#include "gpu/kernels/row_scale.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
@@ -26,6 +28,8 @@ struct AttendTile {
   alignas(16) uint16_t weights[kTileWaves][16][kPositionStride];
   float scores[kTileWaves][16][kPagePositions + 1];
   float keep[kTileWaves][16];
+  uint32_t overflows;          // whether a query needs a scale
+  float undo[kTileWaves][16];  // then what scores of a row are multiplied by
   static_assert(kQueries <= kKeys);
 };
 
@@ -51,14 +55,41 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
   const uint32_t width = args.n_kv_heads * args.head_size;
   const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
 
-  // Queries, scaled. Rows of others are zeros.
-  for (uint32_t i = thread_index(); i < 16 * kTileWaves * kHead; i += kAttendTilesThreads) {
-    const uint32_t row = first_row + i / kHead, d = i % kHead;
+  // A row's queries, times the scale of scores. Rows of others are zeros.
+  const auto query = [&](uint32_t row, uint32_t d) {
     const bool there = row >= begin && row < end && d < args.head_size;
-    const float q = there ? args.q[(static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d] : 0.0f;
-    tile.cached[i / kHead * T::kKeyStride + d] = narrow(q * args.scale).bits;
-  }
+    const uint64_t at = (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d;
+    return there ? args.q[at] * args.scale : 0.0f;
+  };
+  const auto put_queries = [&](const auto& put) {
+    for (uint32_t i = thread_index(); i < 16 * kTileWaves * kHead; i += kAttendTilesThreads) {
+      const uint32_t in_tile = i / kHead, d = i % kHead;
+      tile.cached[in_tile * T::kKeyStride + d] = narrow(put(in_tile, query(first_row + in_tile, d))).bits;
+    }
+  };
+  const uint32_t my_row = lane() / kRowLanes, my_column = lane() % kRowLanes * kRowColumns;
+  const uint32_t row = first_row + wave() * 16 + my_row;
+  if (thread_index() == 0) tile.overflows = 0;
   sync_block();
+  put_queries([&](uint32_t, float q) {
+    if (overflows_half(magnitude(q))) tile.overflows = 1;
+    return q;
+  });
+  sync_block();
+  if (tile.overflows != 0) {
+    uint32_t largest = 0;
+    for (uint32_t d = lane() % kRowLanes; d < kHead; d += kRowLanes)
+      largest = larger(largest, magnitude(query(row, d)));
+    for (uint32_t mask = 1; mask < kRowLanes; mask *= 2) largest = larger(largest, shuffle_xor(largest, mask));
+    const float scale = scale_for_halves(largest);
+    if (lane() % kRowLanes == 0) {
+      tile.keep[wave()][my_row] = scale;
+      tile.undo[wave()][my_row] = undo_scale(scale);
+    }
+    sync_block();
+    put_queries([&](uint32_t in_tile, float q) { return q * tile.keep[in_tile / 16][in_tile % 16]; });
+    sync_block();
+  }
   typename F::A queries[kHead / 16];
   RF_UNROLL
   for (uint32_t k = 0; k < kHead / 16; k++) {
@@ -66,8 +97,6 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
               T::kKeyStride);
   }
 
-  const uint32_t my_row = lane() / kRowLanes, my_column = lane() % kRowLanes * kRowColumns;
-  const uint32_t row = first_row + wave() * 16 + my_row;
   RunningRow mine{0, row >= begin && row < end, kNoScore, 0.0f};
   if (mine.is_mine) mine.position = args.batch.positions[row];
   typename F::C sums[kHead / 16] = {};
@@ -101,6 +130,10 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       for (uint32_t i = 0; i < F::kPerLane; i++) tile.scores[wave()][F::row(i)][n * 16 + F::column(i)] = scores.v[i];
     }
     sync_block();
+    if (tile.overflows != 0) {
+      const float undo = tile.undo[wave()][my_row];
+      for (uint32_t c = 0; c < kRowColumns; c++) tile.scores[wave()][my_row][my_column + c] *= undo;
+    }
 
     // Values on their way into the place of the keys while the scores become weights.
     for (uint32_t i = thread_index(); i < kPagePositions * kChunks; i += kAttendTilesThreads) {

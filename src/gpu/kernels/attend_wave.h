@@ -5,6 +5,7 @@
 #include "gpu/fragment/mma_heads.h"
 #include "gpu/kernels/attend_matrix.h"
 #include "gpu/kernels/attend_split.h"
+#include "gpu/kernels/row_scale.h"
 #include "gpu/runtime.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -24,6 +25,8 @@ struct WaveAttention {
   Word4 queries[kKeyBlocks];
   F::C sums[kValueBlocks][4];
   float largest[2], total[2];  // of the two heads this lane has scores of; totals of its own positions
+  bool is_scaled;              // a head's queries were scaled down to become halves (kernels/row_scale.h)
+  float undo[2];               // then the scores of those two heads are multiplied by
 
   RF_DEVICE explicit WaveAttention(const AttendArgs& all) : args(all) {}
 
@@ -37,13 +40,31 @@ struct WaveAttention {
       const uint32_t d = i / 2 * 32 + F::key_element();
       if (h < heads.n && d < args.head_size) raw[i / 2][i % 2] = float4_at(q + d + i % 2 * 4);
     }
+    uint32_t most = 0;
+    RF_UNROLL
+    for (uint32_t i = 0; i < 8 * kKeyBlocks; i++) {
+      float& v = raw[i / 8][i / 4 % 2].v[i % 4];
+      v *= args.scale;
+      most = larger(most, magnitude(v));
+    }
+    is_scaled = ballot(overflows_half(most)) != 0;
+    if (is_scaled) scale_queries(raw, most);
     RF_UNROLL
     for (uint32_t i = 0; i < 2 * kKeyBlocks; i++) {
       const float* four = raw[i / 2][i % 2].v;
       uint32_t* to = queries[i / 2].v + i % 2 * 2;
-      to[0] = F::both(four[0] * args.scale, four[1] * args.scale);
-      to[1] = F::both(four[2] * args.scale, four[3] * args.scale);
+      to[0] = F::both(four[0], four[1]);
+      to[1] = F::both(four[2], four[3]);
     }
+  }
+  // most: the largest magnitude of this lane's. Four lanes share a head.
+  RF_DEVICE void scale_queries(Float4 (&raw)[kKeyBlocks][2], uint32_t most) {
+    for (uint32_t mask = 1; mask < 4; mask *= 2) most = larger(most, shuffle_xor(most, mask));
+    const float scale = scale_for_halves(most);
+    RF_UNROLL
+    for (uint32_t i = 0; i < 8 * kKeyBlocks; i++) raw[i / 8][i / 4 % 2].v[i % 4] *= scale;
+    RF_UNROLL
+    for (uint32_t h = 0; h < 2; h++) undo[h] = undo_scale(shuffle(scale, F::column(h) * 4));
   }
 
   RF_DEVICE void begin_chunk() {
@@ -58,6 +79,13 @@ struct WaveAttention {
 
   // A step of the running softmax.
   RF_DEVICE void to_weights(F::C* scores, uint32_t tile, Span span) {
+    if (is_scaled) {
+      RF_UNROLL
+      for (uint32_t p = 0; p < kParts; p++) {
+        RF_UNROLL
+        for (uint32_t i = 0; i < 4; i++) scores[p].v[i] *= undo[i % 2];
+      }
+    }
     if (args.softcap != 0) {
       RF_UNROLL
       for (uint32_t p = 0; p < kParts; p++) {

@@ -24,10 +24,33 @@ struct AttentionCase {
   uint32_t window = 0;
   float softcap = 0;
   bool has_sinks = false;
+  bool has_large_queries = false;  // that halves cannot hold, of some rows and heads; keys are small then
 };
+
+bool is_large(size_t row, size_t head) {
+  return (row + head) % 3 == 0;
+}
+constexpr float kLargeQuery = 0x1p20f, kSmallKey = 0x1p-20f;
 
 class AnyAttention : public KernelTest {
  protected:
+  std::vector<float> with_large_queries(std::vector<float> q, const AttentionCase& c) const {
+    for (size_t i = 0; i < q.size(); i++) {
+      const size_t head = i / c.head_size;
+      if (is_large(head / c.n_heads, head % c.n_heads)) q[i] *= kLargeQuery;
+    }
+    return q;
+  }
+  // Heads whose queries are not large have the bits they have without the others.
+  void expect_others_unchanged(const std::vector<float>& got, const std::vector<float>& without,
+                               const AttentionCase& c) const {
+    for (size_t i = 0; i < got.size(); i++) {
+      const size_t head = i / c.head_size;
+      if (is_large(head / c.n_heads, head % c.n_heads)) continue;
+      ASSERT_EQ(got[i], without[i]) << "row " << head / c.n_heads << ", head " << head % c.n_heads;
+    }
+  }
+
   // Hopper's kernel for many rows gives the same bits.
   void check_rows(AttendArgs args, uint32_t n_rows, uint32_t size, size_t n) {
     if (!device_->has_hopper()) return;
@@ -56,7 +79,10 @@ class Attention : public AnyAttention {
     const auto n_rows = static_cast<uint32_t>(positions.size());
     std::vector<std::vector<float>> keys, values;  // by sequence
     for (size_t s = 0; s < 2; s++) {
-      keys.push_back(noise(sequence_length[s] * width));
+      keys.push_back(noise(sequence_length[s] * width, c.has_large_queries ? kSmallKey : 1.0f));
+      if (c.has_large_queries) {  // subnormal halves
+        for (float& k : keys.back()) k = to_float(to_f16(k));
+      }
       values.push_back(noise(sequence_length[s] * width));
     }
     const auto on_pages = put(pages);
@@ -83,8 +109,9 @@ class Attention : public AnyAttention {
                        .by_position = nullptr},
                       width});
     }
-    const auto q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
-    const auto on_q = put(q), on_sinks = put(sinks);
+    const auto plain_q = noise(n_rows * c.n_heads * c.head_size), sinks = noise(c.n_heads, 3.0f);
+    const auto q = c.has_large_queries ? with_large_queries(plain_q, c) : plain_q;
+    const auto on_q = put(q), on_plain_q = put(plain_q), on_sinks = put(sinks);
     const auto on_positions = put(positions), on_together = put(std::vector<uint32_t>{1, 3, 3, 3});
     const auto by_position = put(std::vector<RowPlace>{{0, 600, 0, 1}, {3, 64, 10, 3}, {2, 63, 10, 3}, {1, 62, 10, 3}});
     const size_t n_parts = size_t{n_rows} * c.n_heads * kMaxChunks;
@@ -131,19 +158,26 @@ class Attention : public AnyAttention {
     run_all(std::string("attend_") + type + "_" + std::to_string(size), args, n_rows, kAttendHeads, expected,
             sizeof(T) == 4 ? 1e-11 : 1e-6);
     if (sizeof(T) == 2 && device_->has_mma() && has_attend_matrix(c.head_size)) {
-      run_all("attend_matrix_" + std::to_string(size), args, n_rows, kMatrixHeads, expected, 1e-6);
+      const std::string kernel = "attend_matrix_" + std::to_string(size);
+      const auto got = run_all(kernel, args, n_rows, kMatrixHeads, expected, 1e-6);
+      if (c.has_large_queries) {
+        AttendArgs plain = args;
+        plain.q = on_plain_q.data();
+        expect_others_unchanged(got, run_all(kernel, plain, n_rows, kMatrixHeads, {}, 0), c);
+      }
       if (size <= 128) check_rows(args, n_rows, size, expected.size());
     }
   }
 
   // One block for all chunks of a row, one for some, and more than any row has chunks, as in a graph.
-  void run_all(const std::string& kernel, AttendArgs args, uint32_t n_rows, uint32_t heads_of_block,
-               const std::vector<float>& expected, double most) {
+  // Nothing expected: what it gives is not compared.
+  std::vector<float> run_all(const std::string& kernel, AttendArgs args, uint32_t n_rows, uint32_t heads_of_block,
+                             const std::vector<float>& expected, double most) {
     const auto arrivals = put(std::vector<uint32_t>(n_rows * args.n_heads, 0));
     args.arrivals = arrivals.data();
     std::vector<float> got;
     for (const uint32_t n_blocks : {1u, 3u, 40u}) {
-      const auto out = space(expected.size());
+      const auto out = space(size_t{n_rows} * args.n_heads * args.head_size);
       args.out = out.data();
       args.n_blocks = n_blocks;
       run(kernel.starts_with("attend_matrix") ? "attend_matrix" : "attend", kernel,
@@ -152,7 +186,10 @@ class Attention : public AnyAttention {
       EXPECT_EQ(out.values(), got) << n_blocks << " blocks";
       EXPECT_EQ(arrivals.values(), std::vector<uint32_t>(n_rows * args.n_heads, 0));
     }
-    EXPECT_LE(nmse(got, expected), most) << kernel << ", heads of " << args.head_size;
+    if (!expected.empty()) {
+      EXPECT_LE(nmse(got, expected), most) << kernel << ", heads of " << args.head_size;
+    }
+    return got;
   }
 };
 
@@ -179,6 +216,13 @@ TEST_P(Attention, WithWindowsCapsAndSinks) {
   check<F16>("f16", {128, 1, 1, 1, 0, false});
 }
 
+TEST_P(Attention, OfQueriesThatHalvesCannotHold) {
+  for (const uint32_t head_size : {64u, 96u, 256u}) {
+    check<F16>("f16", {.head_size = head_size, .n_heads = 3, .n_kv_heads = 1, .has_large_queries = true});
+  }
+  check<F16>("f16", {.head_size = 64, .n_heads = 2, .n_kv_heads = 1, .softcap = 3, .has_large_queries = true});
+}
+
 INSTANTIATE_TEST_SUITE_P(, Attention, testing::both_waves());
 
 // Three sequences whose rows lie in two tiles and more; tiles and the kernel for single rows share them out, and give
@@ -194,7 +238,10 @@ class AttentionTiles : public AnyAttention {
     std::iota(pages.rbegin(), pages.rend(), 0u);
     const uint32_t width = c.n_kv_heads * c.head_size;
     std::vector<F16> cache(pages.size() * 2 * kPagePositions * width);
-    for (F16& h : cache) h = to_f16(noise(1)[0]);
+    for (size_t i = 0; i < cache.size(); i++) {
+      const bool is_key = i / (size_t{kPagePositions} * width) % 2 == 0;
+      cache[i] = to_f16(noise(1, c.has_large_queries && is_key ? kSmallKey : 1.0f)[0]);
+    }
     std::vector<uint32_t> positions, first_page, first_row, n_together;
     for (const Sequence& s : sequences) {
       const auto first = static_cast<uint32_t>(positions.size());
@@ -214,9 +261,10 @@ class AttentionTiles : public AnyAttention {
       }
     }
     const auto n_rows = static_cast<uint32_t>(positions.size());
-    const auto q = noise(size_t{n_rows} * c.n_heads * c.head_size, 2.0f), sinks = noise(c.n_heads, 3.0f);
+    const auto plain_q = noise(size_t{n_rows} * c.n_heads * c.head_size, 2.0f), sinks = noise(c.n_heads, 3.0f);
+    const auto q = c.has_large_queries ? with_large_queries(plain_q, c) : plain_q;
     const auto on_cache = put(cache);
-    const auto on_q = put(q), on_sinks = put(sinks);
+    const auto on_q = put(q), on_plain_q = put(plain_q), on_sinks = put(sinks);
     const auto on_positions = put(positions), on_first = put(first_page), on_row = put(first_row),
                on_together = put(n_together), on_pages = put(pages);
     std::vector<RowPlace> by_position;
@@ -248,24 +296,33 @@ class AttentionTiles : public AnyAttention {
                     .tops = tops.data()};
     const std::string size = c.head_size <= 64 ? "64" : "128";
     run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
-    args.out = out.data();
     args.min_tiled_rows = kMinTiledRows;
-    run("attend_tiles", "attend_tiles_" + size, attend_tiles_grid(n_rows, c.n_heads, device_->wave()),
-        kAttendTilesThreads, AttendTilesArgs{args, n_rows});
-    run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
-    EXPECT_LE(nmse(out.values(), expected.values()), 1e-6);  // queries and weights are halves in tiles
+    // Queries and weights are halves in tiles.
+    const auto check_tiles = [&](const char* file, const std::string& kernel, const LaunchShape& shape) {
+      const auto attend = [&](const float* queries) {
+        args.q = queries;
+        args.out = out.data();
+        run(file, kernel, shape, AttendTilesArgs{args, n_rows});
+        run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
+        return out.values();
+      };
+      const auto got = attend(on_q.data());
+      EXPECT_LE(nmse(got, expected.values()), 1e-6) << kernel;
+      if (!c.has_large_queries) return;
+      expect_others_unchanged(got, attend(on_plain_q.data()), c);
+      args.q = on_q.data();
+    };
+    check_tiles("attend_tiles", "attend_tiles_" + size,
+                {attend_tiles_grid(n_rows, c.n_heads, device_->wave()), kAttendTilesThreads});
+    if (device_->has_hopper() && has_attend_hopper(c.head_size, c.softcap)) {
+      check_tiles(
+          "attend_hopper", "attend_hopper_" + size,
+          {attend_hopper_grid(n_rows, c.n_heads), kAttendHopperThreads, attend_hopper_shared_bytes(c.head_size)});
+    }
     for (const uint32_t min_tiled_rows : {0u, kMinTiledRows}) {
       args.min_tiled_rows = min_tiled_rows;
       check_rows(args, n_rows, c.head_size <= 64 ? 64 : 128, q.size());
     }
-    if (!device_->has_hopper() || !has_attend_hopper(c.head_size, c.softcap)) return;
-    const auto by_hopper = space(q.size());
-    args.out = by_hopper.data();
-    run("attend_hopper", "attend_hopper_" + size,
-        {attend_hopper_grid(n_rows, c.n_heads), kAttendHopperThreads, attend_hopper_shared_bytes(c.head_size)},
-        AttendTilesArgs{args, n_rows});
-    run("attend", "attend_f16_" + size, attend_grid(n_rows, args), kAttendThreads, args);
-    EXPECT_LE(nmse(by_hopper.values(), expected.values()), 1e-6);
   }
 };
 
@@ -276,6 +333,11 @@ TEST_P(AttentionTiles, EqualRowsByThemselves) {
   check({.head_size = 128, .n_heads = 2, .n_kv_heads = 2, .window = 40});
   check({.head_size = 80, .n_heads = 1, .n_kv_heads = 1, .softcap = 2, .has_sinks = true});
   check({.head_size = 96, .n_heads = 4, .n_kv_heads = 2, .window = 100, .has_sinks = true});
+}
+
+TEST_P(AttentionTiles, OfQueriesThatHalvesCannotHold) {
+  check({.head_size = 64, .n_heads = 2, .n_kv_heads = 1, .has_large_queries = true});
+  check({.head_size = 96, .n_heads = 1, .n_kv_heads = 1, .window = 100, .has_sinks = true, .has_large_queries = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::all_devices());

@@ -3,11 +3,15 @@
 // A block makes a tile of 64 rows by 64 outputs. Step by step along the width it puts 32 columns of both, as F16 (Bf16
 // where the weights are), into shared memory, the weights decoded from their planes on the way, and its waves multiply
 // them: 16 fragments of 16 x 16, shared out evenly.
+//
+// A row that halves cannot hold needs a scale (kernels/row_scale.h), which is known when the whole row has been read.
+// So a block multiplies without, and a second time if it met such a row.
 
 #include "gpu/runtime.h"
 
 #include "gpu/fragment/fragment.h"
 #include "gpu/kernels/matmul.h"
+#include "gpu/kernels/row_scale.h"
 #include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
@@ -21,6 +25,7 @@ constexpr uint32_t kStride = kDepth + 8;
 struct MatmulTiles {
   alignas(16) uint16_t x[kMatmulTile][kStride];
   alignas(16) uint16_t w[kMatmulTile][kStride];
+  float scales[kMatmulTile];  // of rows
 };
 
 template <class T>
@@ -36,10 +41,13 @@ RF_DEVICE void put16(uint16_t* to, const float* values) {
 }
 
 // 64 rows of 32 columns: runs of 16, of which half the threads take one each.
+constexpr uint32_t kRuns = kMatmulTile * kDepth / 16;
+static_assert(2 * kRuns == kMatmulThreads);
+
+// A thread with a run of activations always has the same row's: `scale` is that row's, `largest` its largest magnitude
+// so far.
 template <class Block, class T>
-RF_DEVICE void fill_tiles(MatmulTiles& tiles, const MatmulArgs& args, uint32_t k) {
-  constexpr uint32_t kRuns = kMatmulTile * kDepth / 16;
-  static_assert(2 * kRuns == kMatmulThreads);
+RF_DEVICE void fill_tiles(MatmulTiles& tiles, const MatmulArgs& args, uint32_t k, float scale, uint32_t& largest) {
   const uint32_t run = thread_index() % kRuns;
   const uint32_t line = run / 2, column = k + run % 2 * 16;
   float values[16] = {};
@@ -48,6 +56,12 @@ RF_DEVICE void fill_tiles(MatmulTiles& tiles, const MatmulArgs& args, uint32_t k
     if (row < args.n_rows && column < args.width) {
       const float* x = args.x + static_cast<uint64_t>(row) * args.width + column;
       for (int i = 0; i < 16; i++) values[i] = x[i];
+    }
+    if constexpr (__is_same(T, F16)) {
+      RF_UNROLL
+      for (int i = 0; i < 16; i++) largest = larger(largest, magnitude(values[i]));
+      RF_UNROLL
+      for (int i = 0; i < 16; i++) values[i] *= scale;
     }
     put16<T>(&tiles.x[line][run % 2 * 16], values);
   } else {
@@ -59,6 +73,17 @@ RF_DEVICE void fill_tiles(MatmulTiles& tiles, const MatmulArgs& args, uint32_t k
   }
 }
 
+// Leaves the rows' scales in shared memory, and this thread's own in `scale`. Whether one is not 1.
+RF_DEVICE bool find_scales(MatmulTiles& tiles, float& scale, uint32_t largest) {
+  scale = scale_for_halves(larger(largest, shuffle_xor(largest, 1)));  // two neighbours share a row
+  if (thread_index() < kRuns) tiles.scales[thread_index() / 2] = scale;
+  sync_block();
+  bool is_scaled = false;
+  RF_UNROLL
+  for (uint32_t i = 0; i < kMatmulTile; i += kWave) is_scaled |= tiles.scales[i + lane()] != 1.0f;
+  return ballot(is_scaled) != 0;
+}
+
 template <class Block, class T>
 RF_DEVICE void fragment_matmul(const MatmulArgs& args) {
   using F = Fragment<T>;
@@ -68,21 +93,28 @@ RF_DEVICE void fragment_matmul(const MatmulArgs& args) {
   typename F::C c[kPerWave] = {};
   const uint32_t row = wave() * kPerWave / 4 * 16;  // of this wave's fragments, in the tile
   const uint32_t out = wave() * kPerWave % 4 * 16;  // of the first
-  for (uint32_t k = 0; k < args.width; k += kDepth) {
-    fill_tiles<Block, T>(tiles, args, k);
-    sync_block();
-    RF_UNROLL
-    for (uint32_t d = 0; d < kDepth; d += 16) {
-      typename F::A a;
-      F::load_a(a, reinterpret_cast<const T*>(&tiles.x[row][d]), kStride);
+  float scale = 1.0f;
+  for (bool again = false;; again = true) {
+    uint32_t largest = 0;
+    for (uint32_t k = 0; k < args.width; k += kDepth) {
+      fill_tiles<Block, T>(tiles, args, k, scale, largest);
+      sync_block();
       RF_UNROLL
-      for (uint32_t f = 0; f < kPerWave; f++) {
-        typename F::B b;
-        F::load_b(b, reinterpret_cast<const T*>(&tiles.w[out + 16 * f][d]), kStride);
-        F::multiply(c[f], a, b);
+      for (uint32_t d = 0; d < kDepth; d += 16) {
+        typename F::A a;
+        F::load_a(a, reinterpret_cast<const T*>(&tiles.x[row][d]), kStride);
+        RF_UNROLL
+        for (uint32_t f = 0; f < kPerWave; f++) {
+          typename F::B b;
+          F::load_b(b, reinterpret_cast<const T*>(&tiles.w[out + 16 * f][d]), kStride);
+          F::multiply(c[f], a, b);
+        }
       }
+      sync_block();
     }
-    sync_block();
+    if (!__is_same(T, F16) || again || !find_scales(tiles, scale, largest)) break;
+    RF_UNROLL
+    for (uint32_t f = 0; f < kPerWave; f++) c[f] = {};
   }
   RF_UNROLL
   for (uint32_t f = 0; f < kPerWave; f++) {
@@ -91,7 +123,8 @@ RF_DEVICE void fragment_matmul(const MatmulArgs& args) {
       const uint32_t r = block_y() * kMatmulTile + row + F::row(i);
       const uint32_t o = block_x() * kMatmulTile + out + 16 * f + F::column(i);
       if (r >= args.n_rows || o >= args.n_out) continue;
-      args.out[static_cast<uint64_t>(r) * args.n_out + o] = c[f].v[i] + (args.bias != nullptr ? args.bias[o] : 0.0f);
+      const float sum = __is_same(T, F16) ? c[f].v[i] * undo_scale(tiles.scales[row + F::row(i)]) : c[f].v[i];
+      args.out[static_cast<uint64_t>(r) * args.n_out + o] = sum + (args.bias != nullptr ? args.bias[o] : 0.0f);
     }
   }
 }

@@ -12,8 +12,8 @@
 //
 // One thread refills the ring: a stage is free when both warpgroups have arrived at its `empty` barrier, and there when
 // its bytes have reached its `full` barrier. While the matrix unit works on a step, the next one's weights are decoded.
-// Blocks of a cluster share the width of one tile; they exchange their sums through shared memory and add them in
-// order.
+// Sums of rows that were scaled down to become halves are scaled up at the end. Blocks of a cluster share the width of
+// one tile; they exchange their sums through shared memory and add them in order.
 
 #include "gpu/runtime.h"
 
@@ -39,6 +39,7 @@ struct Ring {
     float sums[kRows == kHopperMaxRows ? 1 : kRows][kSumStride];
   };
   alignas(8) uint64_t full[kStages], empty[kStages];
+  float scales[kRows];
 };
 
 // Four levels as halves, scaled: the first two and the last two.
@@ -153,6 +154,13 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
     for (uint32_t s = 0; s < R::kStages && s < n_stages; s++) fetch(s, s);
   }
   __syncwarp();
+  const uint32_t first_row = block_y() * kRows;
+  float scale = 1.0f;
+  if (thread_index() < kRows) {
+    if (first_row + thread_index() < args.n_rows) scale = args.scales[first_row + thread_index()];
+    ring.scales[thread_index()] = scale;
+  }
+  const bool is_scaled = __syncthreads_or(scale != 1.0f) != 0;
 
   float c[kRows / 2];
   RF_UNROLL
@@ -211,12 +219,15 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
     raw[1] = next[1];
   }
   wgmma::wait<0>();
+  if (is_scaled) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < kRows / 2; i++) c[i] *= ring.scales[i / 4 * 8 + 2 * t + i % 2];
+  }
 
   const auto store = [&](uint32_t row, uint32_t out, float value) {
     if (row >= args.n_rows || out >= weight.n_out) return;
     weight.out[uint64_t{row} * weight.n_out + out] = value + (weight.bias != nullptr ? weight.bias[out] : 0.0f);
   };
-  const uint32_t first_row = block_y() * kRows;
   if (split == 1) {
     RF_UNROLL
     for (uint32_t i = 0; i < kRows / 2; i++) {

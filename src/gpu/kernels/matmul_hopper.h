@@ -14,6 +14,7 @@ namespace rocmforge::gpu {
 struct HopperMatmulArgs {
   MatvecPart parts[3];   // weights of one format with one input, blocks after blocks
   const uint8_t* tiles;  // the rows, as tiles_FORMAT makes them with tile_rows = ROWS
+  const float* scales;   // n_rows: of the tiles' rows
   uint32_t n_rows;
   uint32_t width;  // a multiple of 256
 };

@@ -3,7 +3,8 @@
 // A block makes 128 outputs for kRows rows, transposed (outputs are the instruction's rows). One lane brings panels
 // into a ring in shared memory; two warpgroups multiply, 64 outputs each. Each stage of the ring has two barriers:
 // `full`, when its bytes are there, and `empty`, when all that multiply are done with it. Two blocks with the same rows
-// are a cluster: each brings its own weights, and half of the activations for both.
+// are a cluster: each brings its own weights, and half of the activations for both. Sums of rows that were scaled down
+// to become halves are scaled up at the end.
 
 #include "gpu/runtime.h"
 
@@ -24,7 +25,7 @@ struct PanelRing {
   static constexpr uint32_t kStages = matmul_panels_stages(kRows);
   static constexpr uint32_t kWeightBytes = kWeightPanelRows * kPanelRowBytes;
   static constexpr uint32_t kStageBytes = kWeightBytes + kRows * kPanelRowBytes;
-  uint32_t stages, full, empty;  // in shared memory
+  uint32_t stages, full, empty, scales;  // in shared memory
   uint32_t slot = 0, parity = 0;
 
   RF_DEVICE uint32_t stage() const { return stages + slot * kStageBytes; }
@@ -78,12 +79,30 @@ RF_DEVICE void multiply_panels(float (&c)[kRows / 2], const MatmulPanelsArgs& ar
   wgmma::wait<0>();
 }
 
+// By the threads that multiply: brings the scales of the block's rows. Whether one is not 1.
+template <uint32_t kRows>
+RF_DEVICE bool bring_scales(const MatmulPanelsArgs& args, uint32_t to) {
+  static_assert(kRows <= 256);
+  float scale = 1.0f;
+  if (const uint32_t row = block_x() * kRows + thread_index(); thread_index() < kRows) {
+    if (row < args.n_rows) scale = args.scales[row];
+    store_shared(to + 4 * thread_index(), scale);
+  }
+  return any_of_threads<256>(scale != 1.0f);
+}
+
 // Element i of a lane's sums: its row among the block's, and its output.
 RF_DEVICE uint32_t row_of_sum(uint32_t i) {
   return i / 4 * 8 + lane() % 4 * 2 + i % 2;
 }
 RF_DEVICE uint32_t out_of_sum(uint32_t i) {
   return wave() * 16 + lane() / 4 + i % 4 / 2 * 8;
+}
+
+template <uint32_t kRows>
+RF_DEVICE void scale_sums(float (&c)[kRows / 2], uint32_t scales) {
+  RF_UNROLL
+  for (uint32_t i = 0; i < kRows / 2; i++) c[i] *= load_shared(scales + 4 * row_of_sum(i));
 }
 
 template <uint32_t kRows>
@@ -105,6 +124,7 @@ RF_DEVICE void matmul_panels(const MatmulPanelsArgs& args) {
   ring.stages = (shared_address(memory) + 1023) / 1024 * 1024;
   ring.full = ring.stages + Ring::kStages * Ring::kStageBytes;
   ring.empty = ring.full + 8 * Ring::kStages;
+  ring.scales = ring.full + 256;
   if (thread_index() == 0) {
     for (uint32_t s = 0; s < Ring::kStages; s++) {
       barrier::make(ring.full + 8 * s, 1);
@@ -123,7 +143,9 @@ RF_DEVICE void matmul_panels(const MatmulPanelsArgs& args) {
     __syncwarp();
   } else {
     float c[kRows / 2];
+    const bool is_scaled = bring_scales<kRows>(args, ring.scales);
     multiply_panels(c, args, ring);
+    if (is_scaled) scale_sums<kRows>(c, ring.scales);
     if (set < n_sets) {
       uint32_t part = 0;
       while (set >= n_sets_of(args.parts[part].n)) set -= n_sets_of(args.parts[part++].n);

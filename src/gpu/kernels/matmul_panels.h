@@ -21,6 +21,7 @@ struct PanelsPart {
 struct MatmulPanelsArgs {
   const uint8_t* weights;  // of the parts, each in whole panels
   const uint8_t* inputs;
+  const float* scales;  // n_rows: of the panels' rows
   uint32_t n_rows;
   uint32_t width;  // a multiple of 64
   uint32_t n_parts;
@@ -33,9 +34,9 @@ inline constexpr uint32_t kMatmulPanelsBlocks = 132;  // at a time: multiprocess
 constexpr uint32_t matmul_panels_stages(uint32_t rows) {
   return rows == 256 ? 4 : 6;
 }
-// Stages, barriers, and room to begin at a multiple of 1024 bytes.
+// Stages, barriers, scales of rows, and room to begin at a multiple of 1024 bytes.
 constexpr uint32_t matmul_panels_shared_bytes(uint32_t rows) {
-  return matmul_panels_stages(rows) * (kWeightPanelRows + rows) * kPanelRowBytes + 256 + 1024;
+  return matmul_panels_stages(rows) * (kWeightPanelRows + rows) * kPanelRowBytes + 256 + rows * 4 + 1024;
 }
 
 struct MatmulPanelsShape {

@@ -3,6 +3,7 @@
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/panels.h"
+#include "gpu/kernels/row_scale.h"
 #include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
@@ -16,23 +17,24 @@ RF_DEVICE Word4* piece_at(uint8_t* panels, uint32_t row, uint32_t piece, uint32_
                                   (piece % 8 ^ in_panel % 8) * 16);
 }
 
-RF_DEVICE uint32_t two_halves_of(float first, float second) {
-  return narrow(first).bits | static_cast<uint32_t>(narrow(second).bits) << 16;
-}
-
 RF_KERNEL(panels, PanelsArgs, kPanelsThreads) {
-  const uint32_t row = block_x(), piece = block_y() * kPanelsThreads + thread_index();
-  if (piece >= args.width / 8) return;
-  Word4 values{};
-  if (row < args.n_rows) {
-    const auto* x = reinterpret_cast<const Word4*>(args.x + static_cast<uint64_t>(row) * args.width) + 2 * piece;
-    const Word4 read[2] = {x[0], x[1]};
-    for (uint32_t i = 0; i < 4; i++) {
-      values.v[i] = two_halves_of(__builtin_bit_cast(float, read[i / 2].v[i % 2 * 2]),
-                                  __builtin_bit_cast(float, read[i / 2].v[i % 2 * 2 + 1]));
-    }
+  RF_SHARED(float[kPanelsThreads / 32], partial);
+  const uint32_t row = block_x(), n_pieces = args.width / 8;
+  const auto store = [&](uint32_t piece, const Word4& halves) {
+    *piece_at(args.panels, row, piece, args.width, kInputPanelRows) = halves;
+  };
+  if (row >= args.n_rows) {
+    for (uint32_t piece = thread_index(); piece < n_pieces; piece += kPanelsThreads) store(piece, Word4{});
+    return;
   }
-  *piece_at(args.panels, row, piece, args.width, kInputPanelRows) = values;
+  const auto* x = reinterpret_cast<const Word4*>(args.x + static_cast<uint64_t>(row) * args.width);
+  const auto load = [&](float* v, uint32_t piece) {
+    const Word4 read[2] = {x[2 * piece], x[2 * piece + 1]};
+    RF_UNROLL
+    for (uint32_t e = 0; e < 8; e++) v[e] = bits_to_float(read[e / 4].v[e % 4]);
+  };
+  const float undo = put_scaled_row<kPanelsThreads>(n_pieces, partial, load, store);
+  if (thread_index() == 0) args.scales[row] = undo;
 }
 
 template <class P>

@@ -4,6 +4,9 @@
 //
 // A panel holds 64 columns of some rows, 128 bytes a row; panels of one set of rows lie one after the other. The
 // 16-byte pieces of a row are turned as the matrix unit wants them: piece c of row r lies at c ^ (r % 8).
+//
+// A row of activations that halves cannot hold is scaled down (kernels/row_scale.h), and the product scales its sums
+// up.
 
 #include <cstdint>
 
@@ -19,6 +22,7 @@ inline constexpr uint32_t kInputPanelRows = 64, kWeightPanelRows = 128;
 // Kernel: panels. Panels of kInputPanelRows rows; rows past n_rows are zeros.
 struct PanelsArgs {
   uint8_t* panels;
+  float* scales;   // n_rows: what the product multiplies a row's sums by
   const float* x;  // n_rows x width
   uint32_t n_rows;
   uint32_t width;  // a multiple of 64
@@ -38,9 +42,9 @@ inline constexpr uint32_t kPanelsThreads = 256;
 inline uint32_t padded_to(uint32_t n, uint32_t step) {
   return (n + step - 1) / step * step;
 }
-// A thread makes a piece of a row.
+// A block makes a row.
 inline Grid panels_grid(const PanelsArgs& args) {
-  return {padded_to(args.n_rows, kInputPanelRows), padded_to(args.width / 8, kPanelsThreads) / kPanelsThreads};
+  return {padded_to(args.n_rows, kInputPanelRows)};
 }
 // A thread makes sixteen columns of an output, for n outputs.
 inline Grid weight_panels_grid(const WeightPanelsArgs& args, uint32_t n) {

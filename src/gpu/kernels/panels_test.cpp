@@ -27,11 +27,15 @@ class Panels : public Products {
     const WeightPanelsArgs args{to, w.planes, first, w.n_rows, w.width};
     run("panels", "weight_panels_" + suffix(w.dtype), weight_panels_grid(args, n), kPanelsThreads, args);
   }
-  OnDevice<uint8_t> panels_of(const std::vector<float>& x, uint32_t width) {
+  struct MadePanels {
+    OnDevice<uint8_t> panels;
+    OnDevice<float> scales;
+  };
+  MadePanels panels_of(const std::vector<float>& x, uint32_t width) {
     const auto n = static_cast<uint32_t>(x.size() / width);
-    OnDevice<uint8_t> out(*device_, size_t{padded_to(n, kInputPanelRows)} * width * 2);
+    MadePanels out{{*device_, size_t{padded_to(n, kInputPanelRows)} * width * 2}, space(n)};
     const auto on_x = put(x);
-    const PanelsArgs args{out.data(), on_x.data(), n, width};
+    const PanelsArgs args{out.panels.data(), out.scales.data(), on_x.data(), n, width};
     run("panels", "panels", panels_grid(args), kPanelsThreads, args);
     return out;
   }
@@ -53,13 +57,25 @@ class Panels : public Products {
 TEST_P(Panels, HoldRowsAndZerosAfterThem) {
   constexpr uint32_t kWidth = 192, kRows = 70;
   const auto x = noise(kRows * kWidth);
-  const auto got = panels_of(x, kWidth).values();
+  const auto made = panels_of(x, kWidth);
+  EXPECT_EQ(made.scales.values(), std::vector<float>(kRows, 1.0f));
+  const auto got = made.panels.values();
   for (size_t r = 0; r < padded_to(kRows, kInputPanelRows); r++) {
     for (size_t i = 0; i < kWidth; i++) {
       const float expected = r < kRows ? to_float(to_f16(x[r * kWidth + i])) : 0.0f;
       ASSERT_EQ(element(got, r, i, kWidth, kInputPanelRows), expected) << "row " << r << ", column " << i;
     }
   }
+}
+
+// As if rows had been scaled before. The width takes more than one sweep of a block.
+TEST_P(Panels, ScaleRowsThatHalvesCannotHold) {
+  constexpr uint32_t kWidth = 64 * 130, kRows = 16;
+  const auto x = with_large_rows(noise(kRows * kWidth), kWidth, 0);
+  const auto [scaled, scales] = scaled_for_halves(x, kWidth);
+  const auto made = panels_of(x, kWidth);
+  EXPECT_EQ(made.scales.values(), scales);
+  EXPECT_TRUE(made.panels.values() == panels_of(scaled, kWidth).panels.values());
 }
 
 TEST_P(Panels, HoldWeightsOfEveryFormat) {
@@ -96,7 +112,7 @@ TEST_P(Panels, MultiplyOnHopperAsTheirTwinsDo) {
       decode_weight(panels.data(), first, 0, 300);
       decode_weight(panels.data() + size_t{3} * kWeightPanelRows * kWidth * 2, second, 6, 64);
       const auto out = space(size_t{n} * 300), out2 = space(size_t{n} * 70);
-      MatmulPanelsArgs args{panels.data(), inputs.data(), n, kWidth, 2, {}};
+      MatmulPanelsArgs args{panels.data(), inputs.panels.data(), inputs.scales.data(), n, kWidth, 2, {}};
       args.parts[0] = {out.data(), on_bias.data(), 300, 0, 300};
       args.parts[1] = {out2.data(), nullptr, 70, 6, 64};
       multiply(args, 4, rows);
@@ -111,6 +127,25 @@ TEST_P(Panels, MultiplyOnHopperAsTheirTwinsDo) {
       }
       EXPECT_LE(nmse(got, expected), 1e-6);
       EXPECT_LE(nmse(last, expected2), 1e-6);
+    }
+  }
+}
+
+TEST_P(Panels, MultiplyRowsThatHalvesCannotHold) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
+  const TestWeight w = weight(DType::q4_k, 300, 1280);
+  const OnDevice<uint8_t> panels(*device_, size_t{3} * kWeightPanelRows * w.width * 2);
+  decode_weight(panels.data(), w, 0, w.n_rows);
+  for (const uint32_t n : {64u, 70u, 300u}) {
+    for (const uint32_t rows : {128u, 256u}) {
+      check_large_rows(w, n, 2e-6, [&](const std::vector<float>& x) {
+        const auto inputs = panels_of(x, w.width);
+        const auto out = space(size_t{n} * w.n_rows);
+        MatmulPanelsArgs args{panels.data(), inputs.panels.data(), inputs.scales.data(), n, w.width, 1, {}};
+        args.parts[0] = {out.data(), nullptr, w.n_rows, 0, w.n_rows};
+        multiply(args, 3, rows);
+        return out.values();
+      });
     }
   }
 }

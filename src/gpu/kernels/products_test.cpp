@@ -14,6 +14,12 @@ namespace {
 using testing::nmse;
 using testing::OnDevice;
 
+std::vector<HopperShape> hopper_shapes(uint32_t n_out, uint32_t n) {
+  std::vector<HopperShape> shapes = {hopper_shape(hopper_across(n_out), n)};
+  if (n > 64) shapes.push_back({128, Grid{(n_out + 127) / 128, (n + 127) / 128, 1, 1}});
+  return shapes;
+}
+
 TEST_P(Products, RowsAreLookedUpToTheBit) {
   each_format([&](DType dtype) {
     const TestWeight w = weight(dtype, 5, 512);
@@ -48,6 +54,10 @@ TEST_P(Products, RowsAreScaledAndAdded) {
   }
 }
 
+// One element that outweighs a row is rounded by up to 2^-11, and a weight as much: 1e-6 of the product's energy at
+// worst. Hopper's weights are rounded twice.
+constexpr double kHalfTolerance = 2e-6;
+
 // 8-bit activations cost some 5e-5 of the product's energy; floats nothing worth naming.
 double matvec_tolerance(DType dtype) {
   return plane_table(dtype).n_planes > 1 ? 2e-4 : 1e-10;
@@ -64,6 +74,19 @@ TEST_P(Products, FewRows) {
       EXPECT_LE(nmse(run_matvec(w, x, bias, 8), expected), matvec_tolerance(dtype));
     }
   });
+}
+
+// Each by itself and eight at a time: their scales are f32.
+TEST_P(Products, FewRowsThatHalvesCannotHold) {
+  for (const DType dtype : {DType::q4_k, DType::q6_k, DType::f32, DType::f16, DType::bf16, DType::iq2_xs}) {
+    SCOPED_TRACE(suffix(dtype));
+    const TestWeight w = weight(dtype, 5, 256);
+    for (const uint32_t n_at_once : {1u, 8u}) {
+      if (n_at_once == 8 && !has_own_kernels(dtype)) continue;
+      check_large_rows(w, 14, matvec_tolerance(dtype),
+                       [&](const std::vector<float>& x) { return run_matvec(w, x, {}, n_at_once); });
+    }
+  }
 }
 
 TEST_P(Products, OfThreeWeightsInOneLaunch) {
@@ -183,8 +206,10 @@ TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
     for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 2048);  // exact as halves
     const auto on_x = put(x);
     const OnDevice<uint8_t> tiles(*device_, kTileRows * kWidth * 2);
-    const TilesArgs args{tiles.data(), on_x.data(), kRows, kWidth, kTileRows};
+    const auto scales = space(kRows);
+    const TilesArgs args{tiles.data(), scales.data(), on_x.data(), kRows, kWidth, kTileRows};
     run("tiles", "tiles_" + suffix(dtype), tiles_grid(args), kTilesThreads, args);
+    EXPECT_EQ(scales.values(), std::vector<float>(kRows, 1.0f));
     const auto bytes = tiles.values();
     const auto at = [&](uint32_t row, uint32_t k) {  // column k in the order of the steps
       const uint32_t quarter = k / 8 % 4 ^ row / 2 % 4;
@@ -215,6 +240,26 @@ TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
   });
 }
 
+// As if rows had been scaled before. The width takes more than one sweep of a block.
+TEST_P(Products, TilesScaleRowsThatHalvesCannotHold) {
+  constexpr uint32_t kRows = 14, kTileRows = 16, kWidth = 256 * 40;
+  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::bf16}) {
+    const auto make = [&](const std::vector<float>& x) {
+      const auto on_x = put(x);
+      const OnDevice<uint8_t> tiles(*device_, kTileRows * kWidth * 2);
+      const auto scales = space(kRows);
+      const TilesArgs args{tiles.data(), scales.data(), on_x.data(), kRows, kWidth, kTileRows};
+      run("tiles", "tiles_" + suffix(dtype), tiles_grid(args), kTilesThreads, args);
+      return std::pair(tiles.values(), scales.values());
+    };
+    const auto x = with_large_rows(noise(kRows * kWidth), kWidth, 0);
+    const auto [scaled, scales] = scaled_for_halves(x, kWidth);
+    const auto got = make(x);
+    EXPECT_EQ(got.second, scales);
+    EXPECT_TRUE(got.first == make(scaled).first);
+  }
+}
+
 TEST_P(Products, OnHopperEqualTheirTwins) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
   each_format([&](DType dtype) {
@@ -227,20 +272,24 @@ TEST_P(Products, OnHopperEqualTheirTwins) {
       for (const uint32_t n : {2u, 8u, 9u, 16u, 17u, 64u, 65u, 200u}) {
         SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(n_out) + " outputs of " + std::to_string(width));
         const auto x = noise(size_t{n} * width);
-        const auto on_x = put(x);
         const auto expected = product(w, x, bias);
-        HopperShape shape = hopper_shape(hopper_across(n_out), n);
-        std::vector<HopperShape> shapes = {shape};
-        if (n > 64) shapes.push_back({128, Grid{(n_out + 127) / 128, (n + 127) / 128, 1, 1}});
-        for (const HopperShape& s : shapes) {
-          const OnDevice<uint8_t> tiles(*device_, size_t{padded_rows(n, s.rows)} * width * 2);
-          const TilesArgs tile_args{tiles.data(), on_x.data(), n, width, s.rows};
-          run("tiles", "tiles_" + suffix(dtype), tiles_grid(tile_args), kTilesThreads, tile_args);
-          const auto out = space(size_t{n} * n_out);
-          run("matmul_hopper", "matmul_hopper_" + suffix(dtype) + "_" + std::to_string(s.rows), s.grid, kHopperThreads,
-              HopperMatmulArgs{{{w.planes, out.data(), on_bias.data(), n_out}}, tiles.data(), n, width});
-          EXPECT_LE(nmse(out.values(), expected), 1e-6);
+        for (const HopperShape& shape : hopper_shapes(n_out, n)) {
+          EXPECT_LE(nmse(run_hopper(w, x, on_bias.data(), shape), expected), 1e-6);
         }
+      }
+    }
+  });
+}
+
+TEST_P(Products, OnHopperOfRowsThatHalvesCannotHold) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
+  each_format([&](DType dtype) {
+    if (!is_for_hopper(dtype)) return;
+    const TestWeight w = weight(dtype, 140, 1280);
+    for (const uint32_t n : {2u, 9u, 17u, 65u, 200u}) {
+      for (const HopperShape& shape : hopper_shapes(w.n_rows, n)) {
+        check_large_rows(w, n, kHalfTolerance,
+                         [&](const std::vector<float>& x) { return run_hopper(w, x, nullptr, shape); });
       }
     }
   });
@@ -266,6 +315,23 @@ TEST_P(ManyRows, AreMultipliedInTiles) {
     const double tolerance = dtype == DType::f32 ? 1e-12 : dtype == DType::bf16 ? 1e-5 : 3e-7;
     EXPECT_LE(nmse(out.values(), product(w, x, bias)), tolerance);
   });
+}
+
+// Formats differ in their weights alone, so that some of them are enough.
+TEST_P(ManyRows, ThatHalvesCannotHold) {
+  constexpr uint32_t kRows = 20;
+  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::f16, DType::bf16, DType::f32}) {
+    SCOPED_TRACE(suffix(dtype));
+    const TestWeight w = weight(dtype, 20, 256);
+    check_large_rows(w, kRows, dtype == DType::bf16 ? 1e-5 : kHalfTolerance, [&](const std::vector<float>& x) {
+      const auto on_x = put(x);
+      const auto out = space(kRows * w.n_rows);
+      const MatmulArgs args{w.planes, out.data(), nullptr, on_x.data(), w.n_rows, kRows, w.width};
+      run(dtype == DType::f32 ? "matmul_f32" : "matmul", "matmul_" + suffix(dtype), matmul_grid(w.n_rows, kRows),
+          kMatmulThreads, args);
+      return out.values();
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, ManyRows, testing::all_devices());

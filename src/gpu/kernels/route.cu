@@ -23,17 +23,25 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
   const float infinity = bits_to_float(0x7F800000u);
   const bool is_sigmoid = args.scores == RouteScores::sigmoid;
 
-  // A lane reads and writes its own elements alone. Where nothing is added the logits themselves rank: no ties by
-  // rounding.
+  // A lane reads and writes its own elements alone.
   float largest = -infinity;
-  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
-    const float logit = logits[i];
-    largest = logit > largest ? logit : largest;
-    const float rank = args.bias == nullptr ? logit : (is_sigmoid ? sigmoid(logit) : logit) + args.bias[i];
-    shared.rank[i] = rank != rank ? -infinity : rank;
-  }
+  for (uint32_t i = lane(); i < args.n_experts; i += kWave) largest = logits[i] > largest ? logits[i] : largest;
   largest = wave_max(largest);
   const auto share_of = [&](float logit) { return is_sigmoid ? sigmoid(logit) : exp_f32(logit - largest); };
+  // What shares are parts of.
+  float whole = 1;
+  if (args.scores == RouteScores::softmax && (args.bias != nullptr || !args.normalise)) {
+    whole = 0;
+    for (uint32_t i = lane(); i < args.n_experts; i += kWave) whole += share_of(logits[i]);
+    whole = wave_sum(whole);
+  }
+  // Where nothing is added the logits themselves rank: no ties by rounding.
+  const bool by_logits = args.bias == nullptr || args.scores == RouteScores::softmax_of_chosen;
+  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
+    const float probability = by_logits ? logits[i] : share_of(logits[i]) / whole;
+    const float rank = args.bias == nullptr ? probability : probability + args.bias[i];
+    shared.rank[i] = rank != rank ? -infinity : rank;
+  }
 
   float total = 0;
   for (uint32_t j = 0; j < args.n_used; j++) {
@@ -58,12 +66,9 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
       shared.shares[j] = share;
     }
   }
-  if (!args.normalise && is_sigmoid) {
-    total = 1;
-  } else if (!args.normalise && args.scores == RouteScores::softmax) {
-    total = 0;
-    for (uint32_t i = lane(); i < args.n_experts; i += kWave) total += share_of(logits[i]);
-    total = wave_sum(total);
+  if (args.scores != RouteScores::softmax_of_chosen) {
+    const float least = kLeastChosenShare * whole;
+    total = !args.normalise ? whole : total < least ? least : total;
   }
   if (lane() != 0) return;
   for (uint32_t j = 0; j < args.n_used; j++) out[2 * j + 1] = shared.shares[j] / total * args.scale;

@@ -16,14 +16,15 @@ enum class RouteScores : uint32_t {
 struct RouteArgs {
   float* out;           // n_rows x n_used pairs (expert, share)
   const float* logits;  // n_rows x n_experts
-  const float* bias;    // n_experts, added for the choice alone; or null
+  const float* bias;    // n_experts, added to what ranks for the choice alone; or null
   uint32_t n_experts;
   uint32_t n_used;
   RouteScores scores;
-  uint32_t normalise;  // shares of the used experts are made to sum to one
+  uint32_t normalise;  // shares of the used experts are divided by their sum, or by kLeastChosenShare where it is less
   float scale;         // and multiplied by this
 };
 
+inline constexpr float kLeastChosenShare = 0x1p-14f;
 inline constexpr uint32_t kRouteThreads = 64;
 inline constexpr uint32_t kMaxExperts = 1024;
 inline constexpr uint32_t kMaxUsedExperts = 64;

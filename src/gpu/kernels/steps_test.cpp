@@ -307,35 +307,49 @@ TEST_P(Steps, RowTurnsAreThoseOfRope) {
 
 TEST_P(Steps, RoutesByScoresAndBias) {
   constexpr uint32_t kExperts = 40, kUsed = 4;
-  const auto logits = noise(kExperts, 2.0f), bias = noise(kExperts, 0.5f);
-  const auto on_logits = put(logits), on_bias = put(bias);
-  const auto check = [&](RouteScores scores, bool has_bias, bool normalise) {
+  const auto check = [&](const std::vector<float>& logits, const std::vector<float>& bias, RouteScores scores,
+                         bool normalise) {
     const bool is_sigmoid = scores == RouteScores::sigmoid;
-    const auto out = space(kUsed * 2);
+    const auto out = space(kUsed * 2), on_logits = put(logits),
+               on_bias = put(bias.empty() ? std::vector<float>(1) : bias);
     run("route", "route", route_grid(1), kRouteThreads,
-        RouteArgs{out.data(), on_logits.data(), has_bias ? on_bias.data() : nullptr, kExperts, kUsed, scores, normalise,
-                  2.5f});
+        RouteArgs{out.data(), on_logits.data(), bias.empty() ? nullptr : on_bias.data(), kExperts, kUsed, scores,
+                  normalise, 2.5f});
     std::vector<double> share(kExperts), rank(kExperts);
     for (size_t i = 0; i < kExperts; i++) {
       share[i] = is_sigmoid ? 1 / (1 + std::exp(-double{logits[i]})) : std::exp(double{logits[i]});
-      rank[i] = (is_sigmoid ? share[i] : double{logits[i]}) + (has_bias ? double{bias[i]} : 0.0);
+    }
+    const double whole = is_sigmoid ? 1 : std::accumulate(share.begin(), share.end(), 0.0);
+    for (size_t i = 0; i < kExperts; i++) {
+      rank[i] = scores == RouteScores::softmax_of_chosen ? double{logits[i]} : share[i] / whole;
+      if (!bias.empty()) rank[i] += double{bias[i]};
     }
     std::vector<uint32_t> ids(kExperts);
     std::iota(ids.begin(), ids.end(), 0u);
     std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return rank[a] > rank[b]; });
     double total = 0;
     for (size_t i = 0; i < kUsed; i++) total += share[ids[i]];
-    if (!normalise && is_sigmoid) total = 1;
-    if (!normalise && scores == RouteScores::softmax) total = std::accumulate(share.begin(), share.end(), 0.0);
+    if (scores != RouteScores::softmax_of_chosen) total = normalise ? std::max(total, whole * 0x1p-14) : whole;
     const auto got = out.values();
     for (size_t j = 0; j < kUsed; j++) {
       EXPECT_EQ(got[2 * j], static_cast<float>(ids[j]));
       EXPECT_NEAR(got[2 * j + 1], 2.5 * share[ids[j]] / total, 1e-5);
     }
   };
+  const auto logits = noise(kExperts, 2.0f), bias = noise(kExperts, 0.5f);
+  // The last four are chosen by their bias alone: their shares together are less than 2^-14.
+  std::vector<float> unlikely(kExperts), towards(kExperts);
+  for (uint32_t i = 0; i < kExperts; i++) {
+    const bool is_last = i >= kExperts - kUsed;
+    unlikely[i] =
+        is_last ? -14.0f + 0.5f * static_cast<float>(i - (kExperts - kUsed)) : 0.125f * static_cast<float>(i % 3);
+    towards[i] = is_last ? 20.0f + static_cast<float>(i) : 0.0f;
+  }
   for (const RouteScores scores : {RouteScores::softmax, RouteScores::softmax_of_chosen, RouteScores::sigmoid}) {
-    for (const bool has_bias : {false, true}) {
-      for (const bool normalise : {false, true}) check(scores, has_bias, normalise);
+    for (const bool normalise : {false, true}) {
+      check(logits, {}, scores, normalise);
+      check(logits, bias, scores, normalise);
+      check(unlikely, towards, scores, normalise);
     }
   }
 }

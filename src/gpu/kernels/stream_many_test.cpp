@@ -79,6 +79,27 @@ TEST_P(StreamedMany, EqualSumsAndDoNotKnowTheirNeighbours) {
   });
 }
 
+TEST_P(StreamedMany, OfRowsThatHalvesCannotHold) {
+  each_format([&](DType dtype) {
+    if (plane_table(dtype).n_planes == 1) return;
+    for (const Kernel& kernel : kKernels) {
+      const ManyShape shape = many_shape(kernel.kind, strip_shape(dtype).stage_bytes);
+      const uint32_t width = shape.cluster == 8 ? 4608 : 1280;
+      if (!many_fits(shape, strip_shape(dtype), width / kStreamColumns)) continue;
+      SCOPED_TRACE(kernel.name);
+      const TestWeight w = weight(dtype, 48, width);
+      check_large_rows(w, shape.rows() - 3, 2e-6, [&](const std::vector<float>& x) {
+        const auto n = static_cast<uint32_t>(x.size() / width);
+        const auto on_x = put(x), out = space(size_t{n} * w.n_rows);
+        StreamArgs args{.x = on_x.data(), .n_rows = n, .width = width, .n_parts = 1};
+        args.parts[0] = {w.planes, out.data(), nullptr, w.n_rows};
+        stream(args, dtype, kernel);
+        return out.values();
+      });
+    }
+  });
+}
+
 TEST_P(StreamedMany, NormaliseSumAndActivate) {
   constexpr uint32_t kOut = 1040;
   for (const Kernel& kernel : kKernels) {

@@ -255,7 +255,8 @@ class Rows {
       const float* factors = factors_at(at.slot) + lane() % 4 * 2;
       RF_UNROLL
       for (uint32_t i = 0; i < kSums; i++) {
-        total[i] = fmaf(factors[i / 4 * 8 + i % 2] * (i % 4 < 2 ? first : second), sums[i], total[i]);
+        // In this order: a factor may be 2^118, what it multiplies must be small.
+        total[i] = fmaf(i % 4 < 2 ? first : second, factors[i / 4 * 8 + i % 2] * sums[i], total[i]);
       }
       __syncwarp();  // one lane says for all that the slot has been read
     }

@@ -175,6 +175,25 @@ TEST_P(StreamedRows, TurnAndStore) {
   }
 }
 
+TEST_P(StreamedRows, OfRowsThatHalvesCannotHold) {
+  for (const DType dtype : kFormats) {
+    const TestWeight w = weight(dtype, 272, 1280);
+    for (const auto& [at_once, n] : {std::pair{32u, 30u}, {64u, 61u}, {128u, 125u}}) {
+      for (const uint32_t n_shares : {0u, 1u}) {
+        SCOPED_TRACE(suffix(dtype) + ", " + std::to_string(n) + " rows, " + std::to_string(n_shares) + " shares");
+        check_large_rows(w, n, 2e-6, [&, at = at_once](const std::vector<float>& x) {
+          const auto n_rows = static_cast<uint32_t>(x.size() / w.width);
+          const auto on_x = put(x), out = space(size_t{n_rows} * w.n_rows);
+          RowsArgs args{.x = nullptr, .n_rows = n_rows, .width = w.width, .n_parts = 1};
+          args.parts[0] = {w.planes, out.data(), nullptr, w.n_rows};
+          stream({.x = on_x.data(), .at_once = at, .n_shares = n_shares}, args, dtype);
+          return out.values();
+        });
+      }
+    }
+  }
+}
+
 TEST_P(StreamedRows, NormaliseSumAndActivate) {
   constexpr uint32_t kOut = 1040, kWidth = 1024, kRows = 70;
   for (const DType dtype : kFormats) {

@@ -82,6 +82,30 @@ TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
   });
 }
 
+TEST_P(Streamed, OfRowsThatHalvesCannotHold) {
+  if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
+  each_format([&](DType dtype) {
+    if (!is_for_hopper(dtype)) return;
+    const TestWeight w = weight(dtype, 48, 1280);
+    const auto product_of = [&](const std::vector<float>& x) {
+      const auto n = static_cast<uint32_t>(x.size() / w.width);
+      const auto on_x = put(x), out = space(size_t{n} * w.n_rows);
+      StreamArgs args{.x = on_x.data(), .n_rows = n, .width = w.width, .n_parts = 1};
+      args.parts[0] = {w.planes, out.data(), nullptr, w.n_rows};
+      if (n == 1) {
+        stream(args, dtype, w.n_rows / 16);
+      } else {
+        stream_eight(args, dtype, w.n_rows / 16);
+      }
+      return out.values();
+    };
+    for (size_t kind = 0; kind < kLargeKinds; kind++) {
+      check_large_rows(w, 1, 2e-6, product_of, kind);
+      check_large_rows(w, 8, 2e-6, product_of, kind);
+    }
+  });
+}
+
 TEST_P(Streamed, NormaliseSumAndActivate) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   constexpr uint32_t kOut = 64;

@@ -2,31 +2,39 @@
 
 #include "gpu/runtime.h"
 
+#include "gpu/kernels/row_scale.h"
 #include "gpu/kernels/tiles.h"
 #include "gpu/packed/float_formats.h"
 #include "gpu/packed/lists.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
+// A piece is a quarter of a tile's row.
 template <class P>
 RF_DEVICE void make_tiles(const TilesArgs& args) {
-  const uint32_t row = block_x();
-  const uint32_t quarter = block_y() * kTilesThreads + thread_index();  // of the row
-  if (quarter >= args.width / 8) return;
-  const uint32_t j = quarter % 32 / 2, half = quarter % 2;  // step of 16 columns in its 256, and which eight of them
-  Word4 values{};
-  if (row < args.n_rows) {
+  RF_SHARED(float[kTilesThreads / 32], partial);
+  const uint32_t row = block_x(), in_tile = row % args.tile_rows, n_quarters = args.width / 8;
+  const auto store = [&](uint32_t quarter, const Word4& halves) {
+    const uint64_t tile = static_cast<uint64_t>(row / args.tile_rows) * (args.width / kTileColumns) + quarter / 4;
+    uint8_t* to = args.tiles + (tile * args.tile_rows + in_tile) * kTileRowBytes + (quarter % 4 ^ in_tile / 2 % 4) * 16;
+    *reinterpret_cast<Word4*>(to) = halves;
+  };
+  if (row >= args.n_rows) {
+    for (uint32_t quarter = thread_index(); quarter < n_quarters; quarter += kTilesThreads) store(quarter, Word4{});
+    return;
+  }
+  const auto load = [&](float* v, uint32_t quarter) {
+    const uint32_t j = quarter % 32 / 2, half = quarter % 2;  // step of 16 columns in its 256, and which eight of them
     const float* x = args.x + static_cast<uint64_t>(row) * args.width + quarter / 32 * 256 + 4 * (j % 4) + 2 * half;
     const uint32_t group = j / 4;
+    RF_UNROLL
     for (uint32_t t = 0; t < 4; t++) {
       const float* at = x + 16 * P::place(group / P::kGroups * 4 + t, group % P::kGroups);
-      values.v[t] = narrow(at[0]).bits | static_cast<uint32_t>(narrow(at[1]).bits) << 16;
+      v[2 * t] = at[0], v[2 * t + 1] = at[1];
     }
-  }
-  const uint32_t in_tile = row % args.tile_rows;
-  const uint64_t tile = static_cast<uint64_t>(row / args.tile_rows) * (args.width / kTileColumns) + quarter / 4;
-  uint8_t* to = args.tiles + (tile * args.tile_rows + in_tile) * kTileRowBytes + (quarter % 4 ^ in_tile / 2 % 4) * 16;
-  *reinterpret_cast<Word4*>(to) = values;
+  };
+  const float undo = put_scaled_row<kTilesThreads>(n_quarters, partial, load, store);
+  if (thread_index() == 0) args.scales[row] = undo;
 }
 
 #define RF_TILES(name, Block)                         \

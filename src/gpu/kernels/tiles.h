@@ -6,6 +6,8 @@
 // four) word j % 4 of its group j / 4, and that group is the one the lane reads from the weight's planes, so that
 // weights go from their planes into a fragment without being moved. The 16-byte quarters of a row are turned as the
 // matrix unit wants them: quarter c of row r lies at c ^ (r / 2 % 4).
+//
+// A row that halves cannot hold is scaled down (kernels/row_scale.h), and the product scales its sums up.
 
 #include <cstdint>
 
@@ -19,6 +21,7 @@ inline constexpr uint32_t kTileRowBytes = 64;
 // Kernels: tiles_FORMAT.
 struct TilesArgs {
   uint8_t* tiles;
+  float* scales;   // n_rows: what the product multiplies a row's sums by
   const float* x;  // n_rows x width
   uint32_t n_rows;
   uint32_t width;      // a multiple of 256
@@ -31,10 +34,9 @@ inline uint32_t padded_rows(uint32_t n_rows, uint32_t tile_rows) {
   return (n_rows + tile_rows - 1) / tile_rows * tile_rows;
 }
 
-// A thread makes a quarter of a row.
+// A block makes a row.
 inline Grid tiles_grid(const TilesArgs& args) {
-  const uint32_t per_row = (args.width / 8 + kTilesThreads - 1) / kTilesThreads;
-  return {padded_rows(args.n_rows, args.tile_rows), per_row};
+  return {padded_rows(args.n_rows, args.tile_rows)};
 }
 
 }  // namespace rocmforge::gpu

@@ -4,31 +4,63 @@
 // A key is compared by its digest, all keys are looked at, and every byte of each: how long it takes says nothing.
 // A page of another site may reach a server on this machine through its visitor's browser; the Host it gives (its own
 // name, rebound to 127.0.0.1) and the Origin show it.
+//
+// Threads: any. Keys may be replaced at any time (set_keys).
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "server/api/sha256.h"
 #include "server/http/request.h"
 
 namespace rocmforge::server {
 
+struct ApiKeys {
+  static constexpr size_t kMinBytes = 8;  // of one key
+
+  std::vector<std::string> users = {};   // none: everybody may ask
+  std::vector<std::string> admins = {};  // may also load and unload models
+  bool users_are_admins = false;
+
+  // invalid_argument: a key that is too short or that no header can carry. The message does not show the key.
+  static Result<void> check(std::string_view key);
+};
+
+// Whom a request comes from.
+struct Client {
+  std::string owner = {};  // of the key, as a name that is safe to keep; empty: no key was needed
+  bool is_admin = false;
+
+  // Names the key in logs: the first digits of its SHA-256 digest.
+  std::string_view label() const { return std::string_view(owner).substr(0, 8); }
+  // Tells clients apart for fair admission; 0 for everybody without a key.
+  uint64_t number() const;
+};
+
 class Access {
  public:
   struct Rules {
-    std::vector<std::string> api_keys = {};       // none: everybody may
+    ApiKeys keys = {};
     std::vector<std::string> allowed_hosts = {};  // besides this machine's own names
     bool any_host = false;                        // not bound to loopback: the network decides
     std::vector<std::string> cors_origins = {};   // "*": all
   };
   explicit Access(const Rules& rules);
 
-  bool needs_key() const { return !digests_.empty(); }
-  // Whom the request's key belongs to, as a name that is safe to keep; nothing when a key is needed and not there.
-  // Every credential that is given must be good, and each header may be there once.
-  std::optional<std::string> owner(const Request& request) const;
+  // From now on these keys count, for new requests.
+  void set_keys(const ApiKeys& keys);
+  bool needs_key() const;
+  // Nothing when a key is needed and not there. Where keys are needed every credential that is given must be good, and
+  // each header may be there once.
+  //
+  // Who may load and unload: with admin keys, their holders. With user keys alone, nobody, unless users are admins.
+  // Without any key, everybody.
+  std::optional<Client> identify(const Request& request) const;
 
   bool is_host_allowed(const Request& request) const;
   // Whether answers may be read by pages of this origin.
@@ -37,12 +69,18 @@ class Access {
   bool is_origin_allowed(const Request& request) const;
 
  private:
-  std::optional<std::string> find_key(std::string_view key) const;
+  struct Digests {
+    std::vector<Sha256> users, admins;
+    bool users_are_admins = false;
+    std::optional<Client> find(std::string_view key) const;
+  };
+  std::shared_ptr<const Digests> digests() const;
 
-  std::vector<Sha256> digests_;
   std::vector<std::string> hosts_;
   std::vector<std::string> origins_;
   bool any_host_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Digests> digests_;
 };
 
 }  // namespace rocmforge::server

@@ -2,9 +2,11 @@
 
 #include "server/api/access.h"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "base/clock.h"
 #include "server/api/scripted_model.h"
@@ -35,7 +37,7 @@ class AccessTest : public ScriptedApi {
  protected:
   void SetUp() override {
     ApiOptions options;
-    options.access.api_keys = {"first-key", "second-key"};
+    options.access.keys.users = {"first-key", "second-key"};
     start(std::move(options));
   }
 };
@@ -167,7 +169,103 @@ TEST_F(AccessTest, ARequestBelongsToTheKeyItCameWith) {
   EXPECT_EQ(ask("GET", "/status/" + id, "", {{"authorization", "Bearer first-key"}}).status, 200);
   send("POST", "/generate", R"({"prompt":"Once"})", {{"authorization", "Bearer second-key"}});
   EXPECT_NE(submitted_[0].request.cache_salt, submitted_[1].request.cache_salt);
+  EXPECT_NE(submitted_[0].request.client, submitted_[1].request.client) << "keys take turns in the queue";
+  EXPECT_NE(submitted_[0].request.client, ClientId{});
   EXPECT_EQ(submitted_[0].request.cache_salt.find("key"), std::string::npos);
+}
+
+TEST(ApiKeys, ShortOnesAndThoseThatNoHeaderCarriesAreRefused) {
+  for (const char* key :
+       {"", "a", "1234567", "long-enough\n", "long\tenough", " long-enough", "long-enough ", "long-enough\x7f"}) {
+    EXPECT_EQ(ApiKeys::check(key).error().code, ErrorCode::invalid_argument) << key;
+    if (std::string_view(key).size() > 5) {
+      EXPECT_EQ(ApiKeys::check(key).error().message.find(key), std::string::npos) << "a message shows no key";
+    }
+  }
+  for (const char* key : {"12345678", "a key of words", "schl\xc3\xbcssel-1"}) EXPECT_TRUE(ApiKeys::check(key).ok());
+}
+
+// `--api-key "$UNSET"` used to open the server to an empty x-api-key.
+TEST(Access, AnEmptyCredentialOpensNothing) {
+  const Access access({.keys = {.users = {""}, .admins = {""}}});
+  for (const Header& header : {Header{"x-api-key", ""}, Header{"authorization", "Bearer "}}) {
+    const Request request{.method = "GET", .target = "/", .headers = {header}, .body = {}};
+    EXPECT_FALSE(access.identify(request)) << header.name;
+  }
+}
+
+TEST(Access, NewKeysCountFromTheNextRequestOn) {
+  Access access({.keys = {.users = {"old-key-1"}}});
+  const auto opens = [&](const std::string& key) {
+    return access.identify({.method = "GET", .target = "/", .headers = {{"x-api-key", key}}, .body = {}}).has_value();
+  };
+  EXPECT_TRUE(opens("old-key-1"));
+  access.set_keys({.users = {"new-key-1"}});
+  EXPECT_FALSE(opens("old-key-1"));
+  EXPECT_TRUE(opens("new-key-1"));
+}
+
+TEST_F(OpenTest, LoadAndUnloadAreForAdmins) {
+  const std::string user = "user-key-1", admin = "admin-key-1";
+  struct Case {
+    ApiKeys keys;
+    int none, as_user, as_admin;  // the status of a load without a key, with the user's, with the admin's
+  };
+  const Case cases[] = {{{}, 200, 200, 200},
+                        {{.users = {user}}, 401, 403, 401},
+                        {{.users = {user}, .users_are_admins = true}, 401, 200, 401},
+                        {{.users = {user}, .admins = {admin}}, 401, 403, 200},
+                        {{.admins = {admin}}, 403, 403, 200}};
+  for (const Case& one : cases) {
+    ApiOptions options;
+    options.access.keys = one.keys;
+    start(options);
+    for (const char* path : {"/v1/models/load", "/v1/models/unload", "/models/load/"}) {
+      EXPECT_EQ(ask("POST", path, R"({"model":"story"})").status, one.none) << path;
+      EXPECT_EQ(ask("POST", path, R"({"model":"story"})", {{"x-api-key", user}}).status, one.as_user) << path;
+      EXPECT_EQ(ask("POST", path, R"({"model":"story"})", {{"x-api-key", admin}}).status, one.as_admin) << path;
+    }
+    EXPECT_EQ(ask("GET", "/v1/models", "", {{"x-api-key", admin}}).status, one.as_admin == 401 ? 401 : 200)
+        << "an admin may ask, too";
+  }
+  ApiOptions options;
+  options.access.keys.users = {user};
+  start(options);
+  const Answer refused = ask("POST", "/v1/models/load", R"({"model":"story"})", {{"x-api-key", user}});
+  EXPECT_EQ(text(at(refused.json(), "error", "code")), "admin_key_required");
+  EXPECT_NE(text(at(refused.json(), "error", "message")).find("--admin-key"), std::string::npos);
+}
+
+TEST_F(AccessTest, HealthNamesModelsOnlyToThoseWithAKey) {
+  for (const std::vector<Header>& headers : {std::vector<Header>{}, {{"x-api-key", "wrong-key"}}}) {
+    const Answer answer = ask("GET", "/health", "", headers);
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.body, R"({"status":"ok","draining":false})");
+  }
+  const Answer answer = ask("GET", "/health", "", {{"x-api-key", "first-key"}});
+  EXPECT_EQ(text(at(answer.json(), "models", 0, "name")), "story");
+  start({});
+  EXPECT_EQ(text(at(ask("GET", "/health").json(), "models", 0, "name")), "story") << "without keys nobody needs one";
+}
+
+// Ids were a bijection of a counter and a salt: from one own id followed every other id, and every random seed.
+TEST_F(OpenTest, IdsAndSeedsFollowFromNoOthers) {
+  std::set<std::string> halves;
+  std::set<uint64_t> seeds;
+  for (int i = 0; i < 64; i++) {
+    send("POST", "/generate/stream", R"({"prompt":"Once"})");
+    submitted_.back().send(FinishEvent{});
+    seeds.insert(submitted_.back().request.sampling.seed);
+    const std::string id = make_id("gen");
+    ASSERT_EQ(id.size(), 4 + 24u);
+    halves.insert(id.substr(4, 16));
+    halves.insert(id.substr(20));  // a counter would show here
+  }
+  EXPECT_EQ(halves.size(), 128u);
+  EXPECT_EQ(seeds.size(), 64u);
+  uint64_t last_digits = 0;
+  for (int i = 0; i < 512; i++) last_digits |= uint64_t{1} << (make_id("x").back() % 64);
+  EXPECT_EQ(std::popcount(last_digits), 16) << "every digit comes last sometimes";
 }
 
 // Welch's t of the times that two kinds of wrong key take, the slowest tenth left out.
@@ -180,7 +278,7 @@ double time_difference(const Access& access, const std::string& near, const std:
   for (size_t i = 0; i < kSamples; i++) {
     const size_t kind = rng() & 1;
     const auto begin = std::chrono::steady_clock::now();
-    const bool found = access.owner(requests[kind]).has_value();
+    const bool found = access.identify(requests[kind]).has_value();
     times[kind].push_back(seconds(std::chrono::steady_clock::now() - begin));
     EXPECT_FALSE(found);
   }
@@ -201,7 +299,7 @@ double time_difference(const Access& access, const std::string& near, const std:
 TEST(Access, TimeSaysNothingAboutAKey) {
   if (rocmforge::testing::kSanitized) GTEST_SKIP() << "what a sanitizer adds depends on addresses";
   auto rng = rocmforge::testing::seeded_rng();
-  const Access access({.api_keys = {"another-key", "correct-horse-battery-staple-0123456789"}});
+  const Access access({.keys = {.users = {"another-key", "correct-horse-battery-staple-0123456789"}}});
   double least = 1e9;  // other work on the machine can only add to it
   for (int i = 0; i < 5 && least >= 4.5; i++) {
     least = std::min(least, time_difference(access, "correct-horse-battery-staple-012345678X",
@@ -212,11 +310,33 @@ TEST(Access, TimeSaysNothingAboutAKey) {
 
 TEST_F(OpenTest, H13_OnlyThisMachinesNamesAreAnsweredTo) {
   for (const char* host :
-       {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8080"}) {
+       {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8080", "[::1]:65535"}) {
     EXPECT_EQ(ask("GET", "/v1/models", "", {{"host", host}}).status, 200) << host;
   }
-  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example:8080", "",
-                           "[::2]", "192.168.1.5", "0.0.0.0"}) {
+  for (const char* host : {"evil.example",
+                           "localhost.evil.example",
+                           "127.0.0.1.evil.example",
+                           "evil.example:8080",
+                           "",
+                           "[::2]",
+                           "192.168.1.5",
+                           "0.0.0.0",
+                           "[::1]evil",
+                           "[::1]evil:80",
+                           "[::1]:80:80",
+                           "localhost:80:80",
+                           "localhost:",
+                           "localhost:x",
+                           "localhost:80x",
+                           "localhost:-1",
+                           "localhost:65536",
+                           "localhost:000080",
+                           "[::1",
+                           "[",
+                           ":",
+                           ":80",
+                           "[]",
+                           "@localhost"}) {
     for (const char* path : {"/v1/models", "/", "/health"}) {
       const Answer answer = ask("GET", path, "", {{"host", host}});
       EXPECT_EQ(answer.status, 403) << host;

@@ -1,7 +1,6 @@
 #include "server/api/api.h"
 
 #include <algorithm>
-#include <random>
 #include <span>
 
 #include "base/log.h"
@@ -18,8 +17,10 @@ struct Route {
   std::string_view path;  // without /v1; ending with '/': takes the rest as its argument
   void (*call)(const Call&);
   Where where;
-  bool is_open = false;  // without a key
-  bool is_work = false;  // refused while draining
+  bool is_open = false;   // without a key
+  bool is_work = false;   // refused while draining
+  bool is_probe = false;  // asked every few seconds: logged for debug, and open on the metrics port
+  bool is_admin = false;  // changes what everybody is served with
 };
 
 constexpr Route kRoutes[] = {
@@ -27,8 +28,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/completions", completions, Where::worker, false, true},
     {"POST", "/embeddings", embeddings, Where::worker, false, true},
     {"GET", "/models", list_models, Where::loop},
-    {"POST", "/models/load", load_model, Where::worker, false, true},
-    {"POST", "/models/unload", unload_model, Where::worker, false, true},
+    {"POST", "/models/load", load_model, Where::worker, false, true, false, true},
+    {"POST", "/models/unload", unload_model, Where::worker, false, true, false, true},
     {"GET", "/models/", show_model, Where::loop},
     {"POST", "/tokenize", tokenize, Where::worker, false, true},
     {"POST", "/detokenize", detokenize, Where::worker, false, true},
@@ -37,13 +38,16 @@ constexpr Route kRoutes[] = {
     {"POST", "/generate/stream", generate_stream, Where::worker, false, true},
     {"GET", "/status/", request_status, Where::loop},
     {"POST", "/cancel/", cancel_request, Where::worker},
-    {"GET", "/health", health, Where::loop, true},
-    {"GET", "/ready", ready, Where::loop, true},
-    {"GET", "/metrics", show_metrics, Where::loop},
+    {"GET", "/health", health, Where::loop, true, false, true},
+    {"GET", "/ready", ready, Where::loop, true, false, true},
+    {"GET", "/metrics", show_metrics, Where::loop, false, false, true},
 };
 
+constexpr size_t kMaxUnreadBodyBytes = 4u << 10;  // of requests whose body means nothing
+constexpr size_t kLargeBodyBytes = 64u << 10;     // from here on a request is large work
+
 constexpr std::string_view kAllowedHeaders =
-    "Authorization, Content-Type, X-Api-Key, OpenAI-Organization, OpenAI-Project, "
+    "Authorization, Content-Type, X-Api-Key, X-Request-Id, OpenAI-Organization, OpenAI-Project, "
     "X-Stainless-Arch, X-Stainless-Lang, X-Stainless-OS, "
     "X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, "
     "X-Stainless-Runtime-Version, X-Stainless-Timeout, X-Stainless-Helper-Method";
@@ -118,6 +122,50 @@ void serve_asset(const Call& call, const PageAsset& asset) {
   call.respond(std::move(head), std::string(asset.bytes));
 }
 
+// Paths of other APIs, as their clients ask for them. Without /v1 where ours may go without.
+struct Foreign {
+  std::string_view prefix;  // of the path
+  std::string_view message;
+  enum class Shape : uint8_t { openai, ollama, anthropic } shape = Shape::openai;
+};
+constexpr Foreign kForeign[] = {
+    {"/api/", "Ollama's API is not offered; use an OpenAI client with the base URL of this server and /v1.",
+     Foreign::Shape::ollama},
+    {"/messages", "Anthropic's Messages API is not offered; use /v1/chat/completions.", Foreign::Shape::anthropic},
+    {"/responses", "The Responses API is not offered; use /v1/chat/completions."},
+    {"/completion", "llama.cpp's own API is not offered; use /v1/completions or /v1/chat/completions."},
+    {"/infill", "llama.cpp's own API is not offered; use /v1/completions or /v1/chat/completions."},
+    {"/rerank", "Reranking is not offered."},
+    {"/audio/", "Audio is not offered."},
+    {"/images/", "Images are not offered."},
+    {"/moderations", "Moderation is not offered."},
+    {"/assistants", "The Assistants API is not offered; use /v1/chat/completions."},
+};
+
+std::string_view path_of(const Request& request) {
+  return std::string_view(request.target).substr(0, request.target.find('?'));
+}
+
+// 404, in the shape that the clients of that path read.
+void refuse_path(const Call& call, std::string_view path) {
+  if (path.starts_with("/v1/")) path.remove_prefix(3);
+  const auto* const found =
+      std::ranges::find_if(kForeign, [&](const Foreign& one) { return path.starts_with(one.prefix); });
+  if (found == std::end(kForeign)) return call.refuse(ApiError::not_found("There is nothing at this path."));
+  const ApiError error = ApiError::not_found(std::string(found->message), "api_not_offered");
+  JsonWriter w;
+  switch (found->shape) {
+    case Foreign::Shape::openai:
+      return call.refuse(error);
+    case Foreign::Shape::ollama:
+      return call.respond(404, w.begin_object().key("error").value(error.message).end_object().take());
+    case Foreign::Shape::anthropic:
+      w.begin_object().key("type").value("error").key("error").begin_object();
+      w.key("type").value(error.type()).key("message").value(error.message);
+      return call.respond(404, w.end_object().end_object().take());
+  }
+}
+
 void answer_options(const Call& call) {
   std::vector<Header> headers = {{"Allow", "GET, HEAD, POST, OPTIONS"}};
   if (!call.origin.empty()) {
@@ -130,75 +178,161 @@ void answer_options(const Call& call) {
 
 }  // namespace
 
-Api::Api(ModelSource models, ApiOptions options, std::function<void(std::function<void()>)> post_work)
+// What becomes of a request, by its head alone.
+struct Api::Judgement {
+  std::optional<ApiError> refusal;
+  std::vector<Header> headers;   // of the refusal
+  bool is_unknown_path = false;  // refuse_path() says the refusal
+  bool is_options = false;       // else an asset, else a route
+  const PageAsset* asset = nullptr;
+  Match match;
+  std::optional<Client> client;  // nothing: it is open to all, and no good key came with it
+  std::string origin;            // as Call's
+};
+
+Api::Api(ModelSource models, ApiOptions options, PostWork post_work, TryPostWork try_post_work)
     : shared_(new ApiShared{.models = std::move(models),
                             .options = options,
                             .access = Access(options.access),
                             .metrics = {},
                             .requests = {},
-                            .post_work = std::move(post_work)}) {
-  std::random_device random;
-  shared_->id_salt = uint64_t{random()} << 32 | random();
+                            .post = std::move(post_work),
+                            .try_post_work = std::move(try_post_work),
+                            .parsed = std::make_shared<ByteBudget>(options.max_bytes_of_parsed),
+                            .answers = std::make_shared<ByteBudget>(options.max_bytes_of_answers)}) {
+  if (!shared_->try_post_work) {
+    shared_->try_post_work = [post = shared_->post](std::function<void()> work, WorkSize size) {
+      post(std::move(work), size);
+      return true;
+    };
+  }
 }
 
 std::pair<ResponseHead, std::string> Api::answer_error(const HttpError& error) const {
   const ApiError said = ApiError::from(error);
   shared_->metrics.answered(said.status);
-  return {said.head(), said.to_json()};
+  ResponseHead head = said.head();
+  const std::string id = make_id("req");
+  head.headers.push_back({"X-Request-Id", id});
+  const LogField fields[] = {{"id", id}, {"status", static_cast<uint64_t>(said.status)}, {"error", said.message}};
+  log_event(said.status >= 500 ? LogLevel::warn : LogLevel::info, "request refused", fields);
+  return {std::move(head), said.to_json()};
+}
+
+void Api::set_keys(const ApiKeys& keys) {
+  shared_->access.set_keys(keys);
 }
 
 void Api::begin_drain() {
   shared_->is_draining = true;
 }
 
-void Api::handle(std::shared_ptr<Exchange> exchange) const {
-  Call call{.shared = shared_,
-            .exchange = std::move(exchange),
-            .owner = {},
-            .argument = {},
-            .origin = {},
-            .arrived = shared_->options.clock()};
-  call.attempt([&] { dispatch(call); });
+void Api::handle(std::shared_ptr<Exchange> exchange, Port port) const {
+  Call call;
+  call.shared = shared_;
+  call.exchange = std::move(exchange);
+  call.arrived = shared_->options.clock();
+  try {
+    call.record = std::make_shared<RequestRecord>(call.exchange->request(), shared_->options.clock);
+  } catch (const std::exception&) {  // without memory for a record there is none for an answer
+    return call.exchange->cancel();
+  }
+  call.exchange->hold_answer(ByteHold(shared_->answers));
+  call.attempt([&] { dispatch(call, port); });
 }
 
-void Api::dispatch(Call& call) const {
-  const Request& request = call.exchange->request();
+std::optional<size_t> Api::judge_head(const Request& head, Port port) const {
+  const Judgement judged = judge(head, port);
+  if (judged.refusal) return {};
+  return judged.match.route && judged.match.route->is_work ? SIZE_MAX : kMaxUnreadBodyBytes;
+}
+
+// Only the routes of probes. Pages of other origins get no leave to read them.
+void Api::judge_metrics_port(const Request& request, Judgement& out) const {
+  out.match = find_route(request.method, path_of(request));
+  if (out.match.route && out.match.route->is_probe) {
+    out.client = shared_->access.identify(request);
+    return;
+  }
+  out.refusal = ApiError::not_found("This port has /metrics, /health and /ready.");
+}
+
+Api::Judgement Api::judge(const Request& request, Port port) const {
   const Access& access = shared_->access;
+  Judgement out;
   if (!access.is_host_allowed(request)) {
-    return call.refuse(
-        {.status = 403, .message = "This server does not go by that Host name.", .code = "host_not_allowed"});
+    out.refusal = {.status = 403, .message = "This server does not go by that Host name.", .code = "host_not_allowed"};
+    return out;
+  }
+  if (port == Port::metrics) {
+    judge_metrics_port(request, out);
+    return out;
   }
   if (const std::string* origin = request.header("origin"); origin && access.is_cors_origin(*origin))
-    call.origin = *origin;
-  if (request.method == "OPTIONS") return answer_options(call);
+    out.origin = *origin;
+  out.is_options = request.method == "OPTIONS";
+  if (out.is_options) return out;
   if (request.method == "POST" && !access.is_origin_allowed(request)) {
-    return call.refuse(
-        {.status = 403, .message = "Pages of this origin may not ask here.", .code = "origin_not_allowed"});
+    out.refusal = {.status = 403, .message = "Pages of this origin may not ask here.", .code = "origin_not_allowed"};
+    return out;
   }
 
-  const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
+  const std::string_view path = path_of(request);
   const bool is_get = request.method == "GET" || request.method == "HEAD";
-  if (const PageAsset* asset = find_asset(path); asset && is_get) return serve_asset(call, *asset);
+  if (is_get) out.asset = find_asset(path);
+  if (out.asset) return out;
 
-  Match match = find_route(request.method, path);
-  if (!match.route || !match.route->is_open) {
-    const auto owner = access.owner(request);
-    if (!owner) return call.refuse(ApiError::unauthorized());
-    call.owner = *owner;
+  out.match = find_route(request.method, path);
+  const Route* route = out.match.route;
+  out.client = access.identify(request);
+  if (!out.client && !(route && route->is_open)) {
+    out.refusal = ApiError::unauthorized();
+    return out;
   }
-  if (!match.route) {
-    if (match.allowed.empty()) return call.refuse(ApiError::not_found("There is nothing at this path."));
-    ApiError error{.status = 405, .message = "This path does not know that method."};
-    ResponseHead head = error.head();
-    head.headers.push_back({"Allow", match.allowed + ", OPTIONS"});
-    return call.respond(std::move(head), error.to_json());
+  if (!route && out.match.allowed.empty()) {
+    out.refusal = ApiError::not_found("There is nothing at this path.");
+    out.is_unknown_path = true;
+  } else if (!route) {
+    out.refusal = {.status = 405, .message = "This path does not know that method."};
+    out.headers.push_back({"Allow", out.match.allowed + ", OPTIONS"});
+  } else if (route->is_admin && !(out.client && out.client->is_admin)) {
+    out.refusal = ApiError::not_admin();
+  } else if (route->is_work && shared_->is_draining) {
+    out.refusal = ApiError::unavailable("The server is about to stop.", "draining", 5);
   }
-  if (match.route->is_work && shared_->is_draining) {
-    return call.refuse(ApiError::unavailable("The server is about to stop.", "draining", 5));
+  return out;
+}
+
+void Api::dispatch(Call& call, Port port) const {
+  Judgement judged = judge(call.exchange->request(), port);
+  call.origin = std::move(judged.origin);
+  call.is_identified = judged.client.has_value();
+  if (judged.client) {
+    call.client = std::move(*judged.client);
+    call.record->note([&](RequestRecord::Facts& facts) { facts.client = call.client.label(); });
   }
-  call.argument = std::move(match.argument);
-  if (match.route->where == Where::loop) return match.route->call(call);
-  shared_->post_work([route = match.route, call] { call.attempt([&] { route->call(call); }); });
+  if (judged.is_unknown_path) return refuse_path(call, path_of(call.exchange->request()));
+  if (judged.refusal) {
+    call.record->note([&](RequestRecord::Facts& facts) { facts.error = judged.refusal->message; });
+    ResponseHead head = judged.refusal->head();
+    head.headers.insert(head.headers.end(), judged.headers.begin(), judged.headers.end());
+    return call.respond(std::move(head), judged.refusal->to_json());
+  }
+  if (judged.is_options) return answer_options(call);
+  if (judged.asset) {
+    call.record->note([](RequestRecord::Facts& facts) { facts.is_probe = true; });
+    return serve_asset(call, *judged.asset);
+  }
+  call.argument = std::move(judged.match.argument);
+  const Route* route = judged.match.route;
+  call.record->note([&](RequestRecord::Facts& facts) { facts.is_probe = route->is_probe; });
+  if (route->where == Where::loop) return route->call(call);
+  if (call.exchange->request().body.size() >= kLargeBodyBytes) call.work_size = WorkSize::large;
+  const auto work = [route, call] {
+    if (!call.is_abandoned()) call.attempt([&] { route->call(call); });
+  };
+  const bool is_taken = shared_->try_post_work(work, call.work_size);
+  if (!is_taken) call.refuse(ApiError::unavailable("Too many requests wait to be read.", "server_busy", 1));
 }
 
 }  // namespace rocmforge::server

@@ -57,6 +57,13 @@ ApiError ApiError::unauthorized() {
           .message = "A valid API key is needed: send it as 'Authorization: Bearer KEY'.",
           .code = "invalid_api_key"};
 }
+ApiError ApiError::not_admin() {
+  return {.status = 403,
+          .message =
+              "Loading and unloading models needs an admin key: start the server with --admin-key or "
+              "--admin-key-file, or let every API key do it with --allow-key-admin.",
+          .code = "admin_key_required"};
+}
 ApiError ApiError::out_of_memory() {
   return unavailable("There is not enough memory for this request now.", "out_of_memory", 1);
 }
@@ -92,6 +99,9 @@ ApiError ApiError::from(const Error& error) {
     case ErrorCode::out_of_memory:
       log(LogLevel::warn, "server: {}", error.message);
       return unavailable("There is not enough memory for this model now.", "out_of_memory", 10);
+    case ErrorCode::no_thread:
+      log(LogLevel::error, "server: {}", error.message);
+      return unavailable("The server may start no more threads; its log says which limits to raise.", "no_thread", 10);
     case ErrorCode::model_not_found:
       return model_not_found();
     case ErrorCode::invalid_argument:
@@ -109,7 +119,9 @@ ApiError ApiError::from(const Error& error) {
     case ErrorCode::template_limit:
       return {.status = 400, .message = error.message, .code = std::string(error_name(error.code))};
     case ErrorCode::model_not_finite:
-      return {.status = 500, .message = "The model computed numbers that are not finite.", .code = "model_not_finite"};
+      return {.status = 500,
+              .message = fmt::format("The model computed numbers that are not finite ({}).", error.message),
+              .code = "model_not_finite"};
     case ErrorCode::device_failed:
     case ErrorCode::device_unavailable:  // it is opened again with a later request
       log(LogLevel::error, "server: {}", error.message);

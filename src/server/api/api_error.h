@@ -32,6 +32,7 @@ struct ApiError {
   static ApiError not_found(std::string message, std::string code = {});
   static ApiError model_not_found();
   static ApiError unauthorized();
+  static ApiError not_admin();
   static ApiError out_of_memory();  // for one request, now
   static ApiError unavailable(std::string message, std::string code, int retry_after);
   static ApiError context_length(uint64_t n_context, uint64_t n_prompt, uint64_t n_answer);

@@ -8,59 +8,95 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "server/api/fields.h"
 
 namespace rocmforge::server {
 
 namespace {
 
-// A bijection that scatters its input over 64 bits (splitmix64).
-uint64_t scatter(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 constexpr size_t kMaxModelNameBytes = 512;
 // A value in memory takes ten times what "1," takes in a text: their number is bounded before any is made.
 constexpr size_t kMaxJsonValues = 1u << 20;
+constexpr size_t kMaxJsonMembers = 4096;  // of one object; readers of requests look members up one after the other
 
-// At least as many as there are: one, and one for each comma and bracket outside of strings.
-size_t count_values(std::string_view json) {
-  size_t n = 1;
+// At least what a text becomes when it is parsed.
+struct ParsedSize {
+  size_t n_values = 1;
+  uint64_t n_bytes = 0;
+};
+
+// Every value stands behind a comma or a bracket outside of strings, every key before a colon.
+ParsedSize parsed_size(std::string_view json) {
+  constexpr uint64_t kValueBytes = sizeof(JsonValue), kKeyBytes = sizeof(JsonObject::value_type) - sizeof(JsonValue),
+                     kHeapBytes = 32;  // around what a value or key holds elsewhere
+  size_t n_keys = 0, n_texts = 0, n_opened = 0, n_commas = 0;
   bool in_string = false;
   for (size_t i = 0; i < json.size(); i++) {
     const char c = json[i];
     if (c == '"') {
       in_string = !in_string;
+      n_texts += in_string;
     } else if (in_string) {
       i += c == '\\';
     } else {
-      n += c == ',' || c == '[' || c == '{';
+      n_commas += c == ',';
+      n_keys += c == ':';
+      n_opened += c == '[' || c == '{';
     }
   }
-  return n;
+  ParsedSize size;
+  size.n_values += n_commas + n_opened;
+  size.n_bytes = size.n_values * kValueBytes + n_keys * kKeyBytes + (n_texts + n_opened) * kHeapBytes + json.size();
+  return size;
 }
+
+ApiError too_many_values(uint64_t n, uint64_t most, std::string_view of_what) {
+  return {.status = 400,
+          .message = fmt::format("The body holds {} {}, at most {} are accepted. Send it in several requests.", n,
+                                 of_what, most),
+          .code = "request_too_large"};
+}
+
+// A parsed body and its count: they end together.
+struct ParsedBody {
+  JsonValue json;
+  ByteHold hold;
+};
 
 }  // namespace
 
-std::string ApiShared::make_id(std::string_view prefix) {
-  const uint64_t n = n_ids++;
-  return fmt::format("{}-{:016x}{:08x}", prefix, scatter(id_salt ^ n), n);
+std::string make_id(std::string_view prefix) {
+  return fmt::format("{}-{:016x}{:08x}", prefix, random_bits(), random_bits() >> 32);
 }
 
-uint64_t ApiShared::random_seed() {
-  return scatter(~id_salt ^ n_ids++);
-}
-
-void Call::respond(ResponseHead head, std::string body) const {
+ResponseHead Call::complete(ResponseHead head) const {
+  std::string ignored;
+  record->note([&](RequestRecord::Facts& facts) {
+    facts.status = head.status;
+    ignored = facts.ignored;
+  });
+  head.headers.push_back({"X-Request-Id", record->id()});
+  if (!ignored.empty()) head.headers.push_back({"X-Rocmforge-Ignored", std::move(ignored)});
   if (!origin.empty()) {
     head.headers.push_back({"Access-Control-Allow-Origin", origin});
+    head.headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, X-Rocmforge-Ignored, Retry-After"});
     head.headers.push_back({"Vary", "Origin"});
   }
   shared->metrics.answered(head.status);
-  exchange->respond(std::move(head), std::move(body));
+  return head;
+}
+
+void Call::tell_ignored(std::string names) const {
+  record->note([&](RequestRecord::Facts& facts) { facts.ignored = std::move(names); });
+}
+
+void Call::respond(ResponseHead head, std::string body) const {
+  // What is refused takes little, and is said whatever others hold.
+  if (head.status < 400 && !exchange->resize_answer(body.size())) {
+    return refuse(ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+  }
+  exchange->respond(complete(std::move(head)), std::move(body));
 }
 
 void Call::respond(int status, std::string json, std::vector<Header> headers) const {
@@ -68,52 +104,80 @@ void Call::respond(int status, std::string json, std::vector<Header> headers) co
 }
 
 void Call::refuse(const ApiError& error) const {
-  respond(error.head(), error.to_json());
+  ApiError said = error;
+  if (said.status == 429) said.status = shared->options.overload_status;  // 429 means a full queue, nothing else
+  record->note([&](RequestRecord::Facts& facts) { facts.error = said.message; });
+  respond(said.head(), said.to_json());
 }
 
 void Call::start_event_stream() const {
   ResponseHead head{.content_type = "text/event-stream",
                     .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
                     .ping = ":\n\n"};
-  if (!origin.empty()) {
-    head.headers.push_back({"Access-Control-Allow-Origin", origin});
-    head.headers.push_back({"Vary", "Origin"});
-  }
-  shared->metrics.answered(head.status);
-  exchange->start_stream(std::move(head));
+  exchange->start_stream(complete(std::move(head)));
   exchange->write(":\n\n");  // the client sees a living stream before the prompt is computed
 }
 
 void Call::give_up(const std::exception& why) const noexcept {
   try {
-    log(LogLevel::error, "server: a request failed: {}", why.what());
+    log(LogLevel::error, "server: request {} failed: {}", record->id(), why.what());
     const bool is_short = dynamic_cast<const std::bad_alloc*>(&why) != nullptr;  // of memory
     const ApiError error =
         is_short ? ApiError::out_of_memory()
                  : ApiError{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
-    shared->metrics.answered(error.status);
-    exchange->give_up(error.head(), error.to_json());
+    record->note([&](RequestRecord::Facts& facts) { facts.error = error.message; });
+    exchange->give_up(complete(error.head()), error.to_json());
   } catch (const std::exception&) {  // not even an error can be said
     exchange->cancel();
   }
 }
 
-std::optional<JsonValue> Call::read_body() const {
-  const std::string body = exchange->take_body();
-  if (count_values(body) > kMaxJsonValues) {
-    refuse({.status = 400, .message = "The body holds more values than are accepted.", .code = "request_too_large"});
-    return {};
+bool Call::hold_answer(uint64_t n_bytes, std::string_view param, std::string_view advice) const {
+  const uint64_t most = shared->options.max_answer_bytes;
+  if (n_bytes > most) {
+    refuse(ApiError::bad_param(
+        std::string(param),
+        fmt::format("The answer could take {} bytes, at most {} are given. {}", n_bytes, most, advice),
+        "answer_too_large"));
+    return false;
   }
-  auto parsed = parse_json(body);
+  if (exchange->resize_answer(n_bytes)) return true;
+  refuse(ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+  return false;
+}
+
+std::shared_ptr<const JsonValue> Call::read_body() const {
+  if (is_abandoned()) return nullptr;
+  const Exchange::Body body = exchange->take_body();
+  const ParsedSize size = parsed_size(body.bytes);
+  const uint64_t max_bytes = shared->options.max_parsed_bytes;
+  if (size.n_values > kMaxJsonValues || size.n_bytes > max_bytes) {
+    const bool is_many = size.n_values > kMaxJsonValues;
+    refuse(is_many ? too_many_values(size.n_values, kMaxJsonValues, "values")
+                   : too_many_values(size.n_bytes, max_bytes, "bytes when it is parsed"));
+    return nullptr;
+  }
+  const auto out = std::make_shared<ParsedBody>(ParsedBody{{}, ByteHold(shared->parsed)});
+  if (!out->hold.resize(size.n_bytes)) {
+    refuse(ApiError::unavailable("Too many large requests at once.", "requests_too_large", 1));
+    return nullptr;
+  }
+  if (is_abandoned()) return nullptr;
+  auto parsed = parse_json(body.bytes, {.max_members = kMaxJsonMembers});
+  if (!parsed.ok() && parsed.error().code == ErrorCode::limit_exceeded) {
+    refuse({.status = 400, .message = "The body is too large: " + parsed.error().message, .code = "request_too_large"});
+    return nullptr;
+  }
   if (!parsed.ok()) {
     refuse({.status = 400, .message = "The body is not JSON: " + parsed.error().message, .code = "invalid_json"});
-    return {};
+    return nullptr;
   }
   if (!parsed->as<JsonObject>()) {
     refuse({.status = 400, .message = "The body must be a JSON object.", .code = "invalid_json"});
-    return {};
+    return nullptr;
   }
-  return std::move(*parsed);
+  out->json = std::move(*parsed);
+  return {out, &out->json};
 }
 
 void Call::with_model(const JsonValue& body, WithModel then) const {
@@ -122,6 +186,7 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   const bool wait = fields.boolean("wait_for_model").value_or(true);
   if (fields.error()) return refuse(*fields.error());
   const std::string wanted = name.empty() ? shared->models.default_name() : name;
+  record->note([&](RequestRecord::Facts& facts) { facts.model = wanted; });
   // Whoever takes it answers: the model, when it comes, or who does not wait for it. What a request holds goes with it.
   struct Waiting {
     std::atomic<bool> is_taken = false;
@@ -134,13 +199,24 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   const auto waiting = std::make_shared<Waiting>();
   waiting->call = *this;
   waiting->then = std::move(then);
+  // A client that leaves takes its request along. What it holds may be large: not to be freed on the event loop.
+  exchange->on_cancel([weak = std::weak_ptr(waiting), shared = shared] {
+    shared->post_work([weak] {
+      const auto left = weak.lock();
+      if (!left || left->is_taken.exchange(true)) return;
+      left->then = nullptr;
+      left->call.reset();
+    });
+  });
   shared->models.acquire(wanted, [waiting](Result<ModelRef> model) {
     if (waiting->is_taken.exchange(true)) return;
     waiting->call->attempt([&] {
       if (!model.ok()) return waiting->call->refuse(ApiError::from(model.error()));
-      waiting->call->shared->post_work([waiting, ready = std::move(*model)]() mutable {
+      auto work = [waiting, ready = std::move(*model)]() mutable {
+        if (waiting->call->is_abandoned()) return;
         waiting->call->attempt([&] { waiting->then(std::move(ready)); });
-      });
+      };
+      waiting->call->shared->post_work(std::move(work), waiting->call->work_size);
     });
   });
   if (wait || waiting->is_taken.exchange(true)) return;

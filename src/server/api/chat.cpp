@@ -8,6 +8,7 @@
 #include "server/api/generation_run.h"
 #include "server/api/prompt.h"
 #include "server/api/reasoning.h"
+#include "server/api/request_fields.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
@@ -59,6 +60,8 @@ class ChatShape {
       begin(w, "chat.completion.chunk");
       w.key("choices").begin_array().end_array().key("usage");
       write_usage(w, total, n_reasoning_);
+      w.key("timings");
+      write_timings(w, total, n_choices());
       out = event_of(w.end_object().take());
     }
     return out.append(kDoneEvent);
@@ -97,10 +100,14 @@ class ChatShape {
     }
     w.end_array().key("usage");
     write_usage(w, total, n_reasoning_);
+    w.key("timings");
+    write_timings(w, total, n_choices());
     return w.end_object().take();
   }
 
  private:
+  uint32_t n_choices() const { return static_cast<uint32_t>(splitters_.size()); }
+
   ReasoningSplitter::Output split(uint32_t choice, const std::string& text) {
     return splits_ ? splitters_[choice].push(text) : ReasoningSplitter::Output{.reasoning = {}, .content = text};
   }
@@ -190,16 +197,19 @@ ReasoningFormat read_reasoning_format(Fields& fields) {
 
 void answer(const Call& call, const JsonValue& body, ModelRef model) {
   Fields fields(body);
-  refuse_unsupported(fields);
+  refuse_unsupported(fields, FieldFamily::chat);
   GenerationFields generation = read_generation(fields, call, *model);
   read_logprobs(fields, generation.request.sampling);
   const ReasoningFormat format = read_reasoning_format(fields);
   tokenizer::ChatRequest conversation = read_conversation(fields);
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
+  if (call.is_abandoned()) return;
 
   if (const auto error = check_size(text_bytes(conversation.messages), *model, "messages")) return call.refuse(*error);
   bool thinks_first = false;
   auto prompt = encode_conversation(*model, std::move(conversation), &thinks_first);
+  if (call.is_abandoned()) return;
   if (!prompt.ok()) {
     ApiError error = ApiError::from(prompt.error());
     if (error.status == 400) error.param = "messages";
@@ -211,7 +221,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
 
   std::vector<GenerationRequest> choices(generation.n, generation.request);
   for (uint32_t i = 0; i < generation.n; i++) choices[i].sampling.seed += i;
-  const std::string id = call.shared->make_id("chatcmpl");
+  const std::string id = make_id("chatcmpl");
   ChatShape shape(id, generation, call, *model, format, thinks_first);
   GenerationRun<ChatShape>::start(call, std::move(model), id, std::move(shape), std::move(choices), generation.n);
 }
@@ -219,10 +229,9 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
 }  // namespace
 
 void chat_completions(const Call& call) {
-  auto body = call.read_body();
+  const auto body = call.read_body();
   if (!body) return;
-  const auto shared_body = std::make_shared<JsonValue>(std::move(*body));
-  call.with_model(*shared_body, [call, shared_body](ModelRef model) { answer(call, *shared_body, std::move(model)); });
+  call.with_model(*body, [call, body](ModelRef model) { answer(call, *body, std::move(model)); });
 }
 
 }  // namespace rocmforge::server

@@ -1,6 +1,8 @@
 // What a chat request may say and what it may not: numbered as in chat_test.cpp, limits as in the list of what must be
 // survived.
 
+#include <fmt/core.h>
+
 #include "server/api/scripted_model.h"
 
 namespace rocmforge::server {
@@ -206,6 +208,21 @@ TEST_F(ChatRequestTest, V9_ControlTokensInAMessageStayText) {
   EXPECT_EQ(prompt[0], TokenId(1));  // the real one, at the start
   EXPECT_EQ(std::count(prompt.begin(), prompt.end(), TokenId(1)), 1);
   EXPECT_EQ(std::count(prompt.begin(), prompt.end(), TokenId(2)), 0);
+}
+
+TEST_F(ChatRequestTest, EveryTextOfAMessageCountsAgainstTheContext) {
+  const std::string message = R"({"messages":[{"role":"user","content":"hi","x":")";
+  expect_refused(message + std::string(1u << 20, '<') + R"("}]})", "messages", "context_length_exceeded");
+  expect_refused(message + R"(","y":[{"z":")" + std::string(1u << 20, '<') + R"("}]}]})", "messages",
+                 "context_length_exceeded");
+}
+
+TEST_F(ChatRequestTest, MembersOfAnObjectAreBounded) {
+  std::string members = R"("a":1)";
+  for (int i = 0; i < 4096; i++) members += fmt::format(R"(,"k{}":1)", i);
+  const Answer answer = post(kChat, chat(members));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(text(at(answer.json(), "error", "code")), "request_too_large");
 }
 
 TEST_F(ChatRequestTest, B24_B25_ToolsAndFormatsThatAreNotThereYetSaySo) {

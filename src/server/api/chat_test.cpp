@@ -290,6 +290,9 @@ TEST_F(ChatTest, B21_UsageComesWhenAskedFor) {
   EXPECT_EQ(text(at(usage, "usage")),
             R"({"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2},)"
             R"("completion_tokens_details":{"reasoning_tokens":0}})");
+  EXPECT_EQ(text(at(usage, "timings")),
+            R"({"cache_n":2,"prompt_n":5,"prompt_ms":20,"predicted_n":3,"predicted_ms":500,)"
+            R"("predicted_per_second":4})");
   submitted_.clear();
   expect_refused(chat(R"("stream_options":{"include_usage":true})"), "stream_options");
 }

@@ -8,6 +8,7 @@
 #include "server/api/events.h"
 #include "server/api/generation_fields.h"
 #include "server/api/generation_run.h"
+#include "server/api/request_fields.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
@@ -176,7 +177,7 @@ void read_own_fields(Fields& fields, GenerationFields& generation, bool echo) {
 
 void answer(const Call& call, const JsonValue& body, ModelRef model) {
   Fields fields(body);
-  refuse_unsupported(fields);
+  refuse_unsupported(fields, FieldFamily::completions);
   GenerationFields generation = read_generation(fields, call, *model);
   const bool echo = fields.boolean("echo").value_or(false);
   read_own_fields(fields, generation, echo);
@@ -184,7 +185,9 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   if (!fields.error() && prompts.size() * generation.n > kMaxPrompts) {
     fields.refuse("n", fmt::format("times the number of prompts must not exceed {}.", kMaxPrompts));
   }
+  if (call.is_abandoned()) return;
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
 
   std::vector<GenerationRequest> choices;
   std::vector<std::string> echoes;
@@ -197,7 +200,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
       echoes.push_back(prompt.text);
     }
   }
-  const std::string id = call.shared->make_id("cmpl");
+  const std::string id = make_id("cmpl");
   CompletionShape shape(id, generation, call, *model, std::move(echoes));
   GenerationRun<CompletionShape>::start(call, std::move(model), id, std::move(shape), std::move(choices), generation.n);
 }
@@ -205,10 +208,9 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
 }  // namespace
 
 void completions(const Call& call) {
-  auto body = call.read_body();
+  const auto body = call.read_body();
   if (!body) return;
-  const auto shared_body = std::make_shared<JsonValue>(std::move(*body));
-  call.with_model(*shared_body, [call, shared_body](ModelRef model) { answer(call, *shared_body, std::move(model)); });
+  call.with_model(*body, [call, body](ModelRef model) { answer(call, *body, std::move(model)); });
 }
 
 }  // namespace rocmforge::server

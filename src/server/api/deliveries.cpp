@@ -31,7 +31,7 @@ bool Deliveries::wake_loop() noexcept {
     const std::lock_guard lock(posting_);
     if (post_) post_([self = shared_from_this()] { self->deliver(); });
     return post_ != nullptr;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return false;
   }
 }
@@ -46,7 +46,7 @@ void Deliveries::deliver() {
   for (Delivery& delivery : taken_) {
     try {
       (*delivery.receiver)(std::move(delivery.event));
-    } catch (const std::bad_alloc&) {  // its request is lost; those of the others are not
+    } catch (const std::exception&) {  // its request is lost; those of the others are not
     }
   }
   taken_.clear();

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "server/api/generation_fields.h"
+#include "server/api/request_fields.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr size_t kMaxInputs = 2048;
 constexpr size_t kMaxUnderWay = 16;  // of one request's inputs, so that it leaves room in the queue
-constexpr uint64_t kMaxAnswerBytes = 64u << 20;
-constexpr uint64_t kMaxBytesOfAll = 256u << 20;  // of answers being made or sent
 
 std::string to_base64(std::span<const float> values) {
   static_assert(std::endian::native == std::endian::little);
@@ -60,13 +59,6 @@ uint64_t max_answer_bytes(const EmbeddingFields& fields, const ServedModel& mode
   return (fields.inputs.size() + 1) * kAround + fields.inputs.size() * n_values * (fields.base64 ? 6 : 16);
 }
 
-// Counts an answer among all until it is sent; null when they are too many.
-std::shared_ptr<const void> make_room(const std::shared_ptr<ApiShared>& shared, uint64_t n_bytes) {
-  std::shared_ptr<const void> room(shared.get(),
-                                   [shared, n_bytes](const void*) { shared->n_embedding_bytes -= n_bytes; });
-  return shared->n_embedding_bytes.fetch_add(n_bytes) + n_bytes <= kMaxBytesOfAll ? room : nullptr;
-}
-
 // Submits the inputs, a few at a time, and answers when all are back.
 class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
  public:
@@ -99,8 +91,10 @@ class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
       auto* last = std::get_if<FinishEvent>(&event);
       if (last && !self->call_.attempt([&] { self->finish(index, std::move(*last)); })) self->cancel();
     };
-    const auto accepted =
-        model->embed({.tokens = std::move(fields_.inputs[index]), .pooling = fields_.pooling}, receive);
+    const auto accepted = model->embed({.tokens = std::move(fields_.inputs[index]),
+                                        .pooling = fields_.pooling,
+                                        .client = ClientId(call_.client.number())},
+                                       receive);
     lock.lock();
     if (!accepted.ok()) return refuse(accepted.error());
     ids_.push_back(*accepted);
@@ -187,7 +181,7 @@ void add_input(Fields& fields, const ServedModel& model, const JsonValue& value,
                std::vector<std::vector<TokenId>>& out) {
   if (const auto* text = value.as<std::string>()) {
     if (auto error = check_size(text->size(), model, "input")) return fields.refuse(std::move(*error));
-    auto tokens = model.tokenizer->encode(*text, {.add_bos = true});
+    auto tokens = model.tokenizer->encode(*text, {.add_bos = true, .add_eos = true});
     if (!tokens.ok()) return fields.refuse(ApiError::from(tokens.error()));
     if (text->empty() || tokens->empty()) return fields.refuse("input", "must not hold an empty text.");
     out.push_back(std::move(*tokens));
@@ -198,18 +192,17 @@ void add_input(Fields& fields, const ServedModel& model, const JsonValue& value,
   }
 }
 
-EmbeddingFields read_fields(Fields& fields, const ServedModel& model) {
+EmbeddingFields read_fields(Fields& fields, const Call& call, const ServedModel& model) {
   EmbeddingFields out;
   out.model = fields.text("model").value_or("");
   if (out.model.empty()) out.model = model.name;
   const auto format = fields.text("encoding_format").value_or("float");
   out.base64 = format == "base64";
   if (!out.base64 && format != "float") fields.refuse("encoding_format", "must be \"float\" or \"base64\".");
-  const auto pooling = fields.text("pooling").value_or("mean");
-  if (pooling == "last") {
-    out.pooling = Pooling::last;
-  } else if (pooling != "mean") {
-    fields.refuse("pooling", "must be \"mean\" or \"last\".");
+  out.pooling = model.pooling;
+  if (const auto pooling = fields.text("pooling")) {
+    if (*pooling != "mean" && *pooling != "last") fields.refuse("pooling", "must be \"mean\" or \"last\".");
+    out.pooling = *pooling == "last" ? Pooling::last : Pooling::mean;
   }
   fields.text("user");  // without effect, and yet of no other type
   out.n_dimensions = static_cast<size_t>(fields.integer("dimensions", 1, model.n_embedding).value_or(0));
@@ -223,7 +216,7 @@ EmbeddingFields read_fields(Fields& fields, const ServedModel& model) {
     fields.refuse("input", fmt::format("must hold 1 to {} texts.", kMaxInputs));
   } else {
     for (const JsonValue& one : *array) {
-      if (fields.error()) break;
+      if (fields.error() || call.is_abandoned()) break;
       add_input(fields, model, one, out.inputs);
     }
   }
@@ -233,31 +226,27 @@ EmbeddingFields read_fields(Fields& fields, const ServedModel& model) {
 }  // namespace
 
 void embeddings(const Call& call) {
-  auto body = call.read_body();
+  const auto body = call.read_body();
   if (!body) return;
-  const auto shared_body = std::make_shared<JsonValue>(std::move(*body));
-  call.with_model(*shared_body, [call, shared_body](ModelRef model) {
-    Fields fields(*shared_body);
-    EmbeddingFields read = read_fields(fields, *model);
+  call.with_model(*body, [call, body](ModelRef model) {
+    Fields fields(*body);
+    refuse_unsupported(fields, FieldFamily::embeddings);
+    EmbeddingFields read = read_fields(fields, call, *model);
+    if (call.is_abandoned()) return;
     if (fields.error()) return call.refuse(*fields.error());
+    call.tell_ignored(ignored_names(fields));
+    call.record->note([&](RequestRecord::Facts& facts) {
+      facts.n_prompt = 0;
+      for (const auto& input : read.inputs) *facts.n_prompt += input.size();
+    });
     for (const auto& input : read.inputs) {
       if (input.size() <= model->n_context) continue;
       ApiError error = ApiError::context_length(model->n_context, input.size(), 0);
       error.param = "input";
       return call.refuse(error);
     }
-    const uint64_t n_bytes = max_answer_bytes(read, *model);
-    if (n_bytes > kMaxAnswerBytes) {
-      return call.refuse(ApiError::bad_param(
-          "input",
-          fmt::format("The answer could take {} bytes, at most {} are given. Send fewer inputs at a time, or ask for "
-                      "fewer dimensions or for base64.",
-                      n_bytes, kMaxAnswerBytes),
-          "answer_too_large"));
-    }
-    auto room = make_room(call.shared, n_bytes);
-    if (!room) return call.refuse(ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
-    call.exchange->keep(std::move(room));
+    constexpr std::string_view kAdvice = "Send fewer inputs at a time, or ask for fewer dimensions or for base64.";
+    if (!call.hold_answer(max_answer_bytes(read, *model), "input", kAdvice)) return;
     std::make_shared<EmbeddingRun>(call, std::move(model), std::move(read))->start();
   });
 }

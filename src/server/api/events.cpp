@@ -47,6 +47,15 @@ void write_usage(JsonWriter& w, const RequestUsage& usage, uint64_t n_reasoning)
   w.end_object();
 }
 
+void write_timings(JsonWriter& w, const RequestUsage& usage, uint32_t n_choices) {
+  w.begin_object().key("cache_n").value(usage.n_cached).key("prompt_n").value(usage.n_prompt - usage.n_cached);
+  w.key("prompt_ms").value(usage.prefill_seconds * 1e3).key("predicted_n").value(usage.n_generated);
+  w.key("predicted_ms").value(usage.decode_seconds * 1e3).key("predicted_per_second");
+  const bool has_rate = usage.n_generated > n_choices && usage.decode_seconds > 0;
+  has_rate ? w.value((usage.n_generated - n_choices) / usage.decode_seconds) : w.null();
+  w.end_object();
+}
+
 void write_chat_logprob(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, TokenId token,
                         const TokenLogprobs& logprobs) {
   w.begin_object();

@@ -22,6 +22,10 @@ std::string_view openai_finish_name(FinishReason reason);
 
 void write_usage(JsonWriter& w, const RequestUsage& usage, uint64_t n_reasoning = 0);
 
+// The engine's own times, by llama.cpp's names. The first token of a choice counts as the prompt's: the rate is that of
+// the others, and null where there is none.
+void write_timings(JsonWriter& w, const RequestUsage& usage, uint32_t n_choices);
+
 // {"token", "logprob", "bytes", "top_logprobs"} of a chat's answer.
 void write_chat_logprob(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, TokenId token,
                         const TokenLogprobs& logprobs);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace rocmforge::server {
@@ -39,7 +40,20 @@ void Fields::refuse(std::string_view name, std::string message, std::string code
 const JsonValue* Fields::find(std::string_view name) const {
   if (error_) return nullptr;
   const JsonValue* value = object_.find(name);
+  if (value && std::ranges::find(asked_, name) == asked_.end()) asked_.emplace_back(name);
   return value && !value->is_null() ? value : nullptr;
+}
+
+std::vector<std::string_view> Fields::unread() const {
+  std::vector<std::string_view> out;
+  const auto* members = object_.as<JsonObject>();
+  if (!members) return out;
+  for (const auto& [name, value] : *members) {
+    if (std::ranges::find(asked_, name) != asked_.end()) continue;
+    if (out.size() == kMaxUnread) break;
+    out.push_back(name);
+  }
+  return out;
 }
 
 std::optional<int64_t> Fields::integer(std::string_view name, int64_t least, int64_t most) {

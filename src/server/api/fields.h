@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "server/api/api_error.h"
@@ -27,6 +28,9 @@ class Fields {
   // The member, unless it is absent or null.
   const JsonValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  // The members that nobody has asked for so far, in their order; the first `kMaxUnread` of them.
+  static constexpr size_t kMaxUnread = 256;
+  std::vector<std::string_view> unread() const;
 
   std::optional<int64_t> integer(std::string_view name, int64_t least, int64_t most);
   std::optional<double> number(std::string_view name, double least, double most);
@@ -39,6 +43,7 @@ class Fields {
   const JsonValue& object_;
   std::string prefix_;
   std::optional<ApiError> error_;
+  mutable std::vector<std::string> asked_;  // for
 };
 
 // The integer that a number is, if it is one: 3 and 3.0, not 3.5.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/random.h"
+
 namespace rocmforge::server {
 namespace {
 
@@ -14,7 +16,7 @@ void read_float(Fields& fields, std::string_view name, double least, double most
   if (const auto value = fields.number(name, least, most)) out = static_cast<float>(*value);
 }
 
-void read_sampling(Fields& fields, const Call& call, const ServedModel& model, SamplingOptions& out) {
+void read_sampling(Fields& fields, const ServedModel& model, SamplingOptions& out) {
   read_float(fields, "temperature", 0, 100, out.temperature);
   read_float(fields, "top_p", 0, 1, out.top_p);
   read_float(fields, "min_p", 0, 1, out.min_p);
@@ -27,7 +29,7 @@ void read_sampling(Fields& fields, const Call& call, const ServedModel& model, S
     out.top_k = static_cast<uint32_t>(std::max<int64_t>(0, *k));
   if (const auto n = fields.integer("repeat_last_n", -1, INT32_MAX)) out.penalty_last_n = static_cast<int32_t>(*n);
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
-  out.seed = seed ? static_cast<uint64_t>(*seed) : call.shared->random_seed();
+  out.seed = seed ? static_cast<uint64_t>(*seed) : random_bits();
 
   const JsonObject* biases = fields.object("logit_bias", kMaxLogitBiases);
   for (const auto& [key, value] : biases ? *biases : JsonObject{}) {
@@ -69,14 +71,15 @@ GenerationFields read_generation(Fields& fields, const Call& call, const ServedM
   GenerationFields out;
   out.model = fields.text("model").value_or("");
   if (out.model.empty()) out.model = model.name;
-  read_sampling(fields, call, model, out.request.sampling);
+  read_sampling(fields, model, out.request.sampling);
   read_stop(fields, out.request.stop);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {  // the later counts
     if (const auto n = fields.integer(name, 1, kMaxAnswerTokens)) out.request.max_tokens = static_cast<uint32_t>(*n);
   }
   out.request.ignore_end_of_text = fields.boolean("ignore_eos").value_or(false);
-  out.request.cache_salt = call.owner + fields.text("cache_salt", 256).value_or("");
-  if (!fields.boolean("cache_prompt").value_or(true)) out.request.cache_salt += call.shared->make_id("/alone");
+  out.request.cache_salt = call.client.owner + fields.text("cache_salt", 256).value_or("");
+  out.request.client = ClientId(call.client.number());
+  if (!fields.boolean("cache_prompt").value_or(true)) out.request.cache_salt += make_id("/alone");
   fields.text("user");  // without effect, and yet of no other type
   out.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.stream = fields.boolean("stream").value_or(false);
@@ -87,39 +90,6 @@ GenerationFields read_generation(Fields& fields, const Call& call, const ServedM
     if (!out.stream) fields.refuse("stream_options", "is only for streams.");
   }
   return out;
-}
-
-void refuse_unsupported(Fields& fields) {
-  constexpr const char* kCode = "unsupported_feature";
-  const JsonValue* choice = fields.find("tool_choice");
-  const std::string* choice_name = choice ? choice->as<std::string>() : nullptr;
-  const bool no_tools = choice_name && *choice_name == "none";
-  for (const char* name : {"tools", "functions"}) {
-    const JsonArray* tools = fields.array(name, kMaxTools);
-    if (tools && !tools->empty() && !no_tools) {
-      fields.refuse(name, "is not supported yet; leave it out, or set 'tool_choice' to \"none\".", kCode);
-    }
-  }
-  fields.boolean("parallel_tool_calls");  // without effect while there are no calls
-  if (choice && !no_tools && !(choice_name && *choice_name == "auto")) {
-    fields.refuse("tool_choice", "can only be \"none\" or \"auto\" for now.", kCode);
-  }
-  if (const JsonValue* format = fields.find("response_format")) {
-    Fields inner(*format, "response_format.");
-    const auto type = inner.text("type");
-    if (inner.error()) fields.refuse(*inner.error());
-    if (!type || *type != "text") fields.refuse("response_format", "can only have the type \"text\" for now.", kCode);
-  }
-  const JsonArray* modalities = fields.array("modalities", 16);
-  for (const JsonValue& one : modalities ? *modalities : JsonArray{}) {
-    const auto* name = one.as<std::string>();
-    if (!name || *name != "text") fields.refuse("modalities", "can only hold \"text\".", kCode);
-  }
-  // Also under other servers' names: an answer that ignores a form it was to have looks like one that has it.
-  for (const char* name : {"grammar", "json_schema", "structured_outputs", "regex", "ebnf", "guided_json",
-                           "guided_regex", "guided_choice", "guided_grammar"}) {
-    if (fields.has(name)) fields.refuse(name, "is not supported yet.", kCode);
-  }
 }
 
 bool is_token_array(const JsonArray& array) {

@@ -27,9 +27,6 @@ struct GenerationFields {
 // Refuses in `fields` what is wrong. `shared` gives the seed when there is none.
 GenerationFields read_generation(Fields& fields, const Call& call, const ServedModel& model);
 
-// Tools and formats that are understood and not yet done: a clear no instead of an answer that ignores them.
-void refuse_unsupported(Fields& fields);
-
 // Token ids in a JSON array, each inside the vocabulary.
 std::optional<std::vector<TokenId>> read_tokens(Fields& fields, std::string_view name, const JsonArray& array,
                                                 const tokenizer::Tokenizer& tokenizer);

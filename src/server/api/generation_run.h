@@ -12,6 +12,9 @@
 // Threads: start() and whole() on workers; events on the event loop, one at a time; cancel() on any. Chunks wait in
 // `held_` until every choice was accepted: a stream that has begun can no longer be answered with a status.
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -20,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/answer_size.h"
 #include "server/api/call.h"
 #include "server/api/events.h"
 
@@ -63,9 +67,15 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
 
   void submit(std::vector<GenerationRequest> requests) {
     const ModelRef model = model_;
+    call_.record->note([&](RequestRecord::Facts& facts) {
+      facts.answer_id = id_;
+      facts.n_prompt = 0;
+      for (size_t i = 0; i < requests.size(); i += n_per_prompt_) *facts.n_prompt += requests[i].prompt.size();
+    });
+    if (!hold_answer(requests)) return;
     call_.shared->requests.add(id_,
                                {.model = model->name,
-                                .owner = call_.owner,
+                                .owner = call_.client.owner,
                                 .n_prompt_tokens = static_cast<uint32_t>(requests[0].prompt.size())},
                                [weak = this->weak_from_this()] {
                                  if (const auto run = weak.lock()) run->cancel();
@@ -86,6 +96,16 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
         if (const auto run = weak.lock()) run->cancel();
       });
     });
+  }
+
+  // An answer in one piece is held until it is sent. False: refused, and nobody hears of it.
+  bool hold_answer(std::span<const GenerationRequest> requests) {
+    if (shape_.is_stream()) return true;
+    n_held_bytes_ = expected_answer_bytes(requests, model_->n_context);
+    is_over_ = !call_.hold_answer(
+        n_held_bytes_, "max_tokens",
+        "Ask for fewer tokens ('max_tokens'), choices or logprobs, or for a stream, which has no such limit.");
+    return !is_over_;
   }
 
   // One choice was not accepted: the others are ended, and nobody hears of them.
@@ -147,6 +167,9 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     if (is_over_) return;
     if (const auto* start = std::get_if<StartEvent>(&event)) {
       metrics_.queued(start->queue_seconds);
+      call_.record->note([&](RequestRecord::Facts& facts) {
+        if (!facts.queue_seconds) facts.queue_seconds = start->queue_seconds;
+      });
       call_.shared->requests.update(id_, [](RequestStatus& status) { status.is_running = true; });
     } else if (auto* token = std::get_if<TokenEvent>(&event)) {
       handle_token(choice, std::move(*token));
@@ -160,10 +183,15 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     const TimePoint now = call_.shared->options.clock();
     const double waited = seconds(now - std::exchange(last_token_[choice], now));
     so_far.tokens.empty() ? metrics_.first_token(waited) : metrics_.next_token(waited);
+    if (n_generated_ == 0) {
+      call_.record->note([&](RequestRecord::Facts& facts) { facts.first_token_seconds = waited; });
+    }
     so_far.tokens.push_back(event.token);
     n_generated_++;
     call_.shared->requests.update(id_, [&](RequestStatus& status) { status.n_generated = n_generated_; });
     if (shape_.is_stream()) return write(shape_.token(choice, event));
+    n_answer_bytes_ += token_answer_bytes(*model_->tokenizer, event);
+    if (!hold_longer_answer()) return;
     so_far.text += event.text;
     if (event.logprobs) so_far.logprobs.push_back(std::move(*event.logprobs));
   }
@@ -179,6 +207,9 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
       total_.n_cached += event.usage.n_cached;
     }
     total_.n_generated += event.usage.n_generated;
+    // Choices run side by side: the longest tells how long it took.
+    total_.prefill_seconds = std::max(total_.prefill_seconds, event.usage.prefill_seconds);
+    total_.decode_seconds = std::max(total_.decode_seconds, event.usage.decode_seconds);
     metrics_.finished(seconds(call_.shared->options.clock() - call_.arrived), event.usage.n_prompt,
                       event.usage.n_generated);
     if (shape_.is_stream()) write(shape_.last(choice, so_far, event));
@@ -194,15 +225,33 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     // With many logprobs it takes a while to be written.
     call_.shared->post_work([self = this->shared_from_this()] {
       const std::lock_guard lock(self->mutex_);
+      if (self->call_.is_abandoned()) return self->release();
       self->call_.attempt([&] { self->call_.respond(200, self->shape_.whole(self->choices_, self->total_)); });
       self->release();
     });
   }
 
+  // Its tokens are longer than usual. False: there is no room for them, and the request has failed.
+  bool hold_longer_answer() {
+    const uint64_t most = call_.shared->options.max_answer_bytes;
+    if (n_answer_bytes_ <= n_held_bytes_) return true;
+    n_held_bytes_ = std::min(most, n_answer_bytes_ + n_answer_bytes_ / 8);
+    const bool is_too_long = n_answer_bytes_ > most;
+    if (!is_too_long && call_.exchange->resize_answer(n_held_bytes_)) return true;
+    fail(is_too_long ? ApiError{.status = 400,
+                                .message = fmt::format("The answer became longer than {} bytes. Ask for fewer tokens, "
+                                                       "choices or logprobs, or for a stream.",
+                                                       most),
+                                .code = "answer_too_large"}
+                     : ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+    return false;
+  }
+
+  void fail(const Error& error) { fail(ApiError::from(error)); }
   // The request failed after it was accepted: with a status if nothing was sent, else as the stream's last event.
-  void fail(const Error& error) {
+  void fail(const ApiError& said) {
     is_over_ = true;
-    const ApiError said = ApiError::from(error);
+    call_.record->note([&](RequestRecord::Facts& facts) { facts.error = said.message; });
     if (shape_.is_stream()) {
       write(event_of(said.to_json()));
       write(kDoneEvent);
@@ -218,7 +267,14 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
   void write(std::string_view events) {
     if (!events.empty()) call_.exchange->write(events);
   }
-  void end_record(std::string reason) { call_.shared->requests.end(id_, std::move(reason), n_generated_); }
+  void end_record(std::string reason) {
+    call_.record->note([&](RequestRecord::Facts& facts) {
+      facts.finish_reason = reason;
+      facts.n_cached = total_.n_cached;
+      facts.n_generated = n_generated_;
+    });
+    call_.shared->requests.end(id_, std::move(reason), n_generated_);
+  }
   // Should this be the last to hold the model, its end takes longer than an event loop has.
   void release() {
     call_.shared->post_work([model = std::move(model_)] {});
@@ -237,6 +293,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
   std::vector<TimePoint> last_token_;  // per choice; the arrival before the first
   std::vector<std::pair<uint32_t, RequestEvent>> held_;
   RequestUsage total_;
+  uint64_t n_answer_bytes_ = 0, n_held_bytes_ = 0;  // of an answer in one piece: so far, and counted for it
   uint32_t n_generated_ = 0;
   size_t n_finished_ = 0;
   bool is_open_ = false;

@@ -22,6 +22,7 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.begin_object().key("id").value(entry.name).key("object").value("model");
   w.key("created").value(entry.modified_seconds).key("owned_by").value("rocmforge");
   w.key("state").value(state_name(entry.state));
+  if (entry.error) w.key("error").value(error_name(entry.error->code));
   if (entry.facts) {
     // The names that clients of other servers look for.
     const uint32_t n_context = served_context(entry, n_asked);
@@ -29,7 +30,8 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
     w.key("meta").begin_object().key("n_ctx").value(n_context).key("n_ctx_train").value(entry.facts->n_context_train);
     w.key("n_params").value(entry.facts->n_parameters).key("n_vocab").value(entry.facts->n_vocab);
     w.key("n_embd").value(entry.facts->width).key("size").value(entry.file_bytes);
-    w.key("architecture").value(entry.facts->architecture).end_object();
+    w.key("architecture").value(entry.facts->architecture);
+    w.key("chat_template").value(entry.facts->chat_template).end_object();
   }
   w.end_object();
 }
@@ -43,6 +45,7 @@ void change_model(const Call& call, const std::function<Result<ModelState>(std::
   const auto name = fields.text("model", 512);
   if (!name) fields.refuse("model", "must name a model.");
   if (fields.error()) return call.refuse(*fields.error());
+  call.record->note([&](RequestRecord::Facts& facts) { facts.model = *name; });
   const auto found = what(*name);
   if (!found.ok()) return call.refuse(ApiError::from(found.error()));
   JsonWriter w;

@@ -3,6 +3,7 @@
 #include "server/api/events.h"
 #include "server/api/generation_fields.h"
 #include "server/api/generation_run.h"
+#include "server/api/request_fields.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
@@ -43,7 +44,7 @@ class NativeShape {
 
 void answer(const Call& call, const JsonValue& body, ModelRef model, bool is_stream) {
   Fields fields(body);
-  refuse_unsupported(fields);
+  refuse_unsupported(fields, FieldFamily::generate);
   GenerationFields generation = read_generation(fields, call, *model);
   const JsonValue* prompt = fields.find("prompt");
   const auto* text = prompt ? prompt->as<std::string>() : nullptr;
@@ -59,20 +60,18 @@ void answer(const Call& call, const JsonValue& body, ModelRef model, bool is_str
   if (generation.request.prompt.empty()) fields.refuse("prompt", "must be a string or token ids, and not empty.");
   if (generation.n != 1) fields.refuse("n", "can only be 1 here.");
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
   if (const auto error = check_context(generation.request, *model, "prompt")) return call.refuse(*error);
 
-  const std::string id = call.shared->make_id("gen");
+  const std::string id = make_id("gen");
   GenerationRun<NativeShape>::start(call, std::move(model), id, NativeShape(id, is_stream || generation.stream),
                                     {std::move(generation.request)}, 1);
 }
 
 void begin(const Call& call, bool is_stream) {
-  auto body = call.read_body();
+  const auto body = call.read_body();
   if (!body) return;
-  const auto shared_body = std::make_shared<JsonValue>(std::move(*body));
-  call.with_model(*shared_body, [call, shared_body, is_stream](ModelRef model) {
-    answer(call, *shared_body, std::move(model), is_stream);
-  });
+  call.with_model(*body, [call, body, is_stream](ModelRef model) { answer(call, *body, std::move(model), is_stream); });
 }
 
 ApiError no_such_request() {
@@ -89,7 +88,7 @@ void generate_stream(const Call& call) {
 }
 
 void request_status(const Call& call) {
-  const auto status = call.shared->requests.find(call.argument, call.owner);
+  const auto status = call.shared->requests.find(call.argument, call.client.owner);
   if (!status) return call.refuse(no_such_request());
   JsonWriter w;
   w.begin_object().key("request_id").value(call.argument).key("model").value(status->model);
@@ -101,8 +100,8 @@ void request_status(const Call& call) {
 }
 
 void cancel_request(const Call& call) {
-  if (!call.shared->requests.find(call.argument, call.owner)) return call.refuse(no_such_request());
-  const bool cancelled = call.shared->requests.cancel(call.argument, call.owner);
+  if (!call.shared->requests.find(call.argument, call.client.owner)) return call.refuse(no_such_request());
+  const bool cancelled = call.shared->requests.cancel(call.argument, call.client.owner);
   JsonWriter w;
   w.begin_object().key("request_id").value(call.argument).key("cancelled").value(cancelled);
   call.respond(200, w.end_object().take());

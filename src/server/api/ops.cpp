@@ -8,10 +8,18 @@
 namespace rocmforge::server {
 namespace {
 
-// Work, and no step for long: better restarted than trusted.
-bool is_stuck(const Call& call, const EngineStats& stats) {
+// Work, and neither a step nor weights for long: better restarted than trusted.
+bool is_stuck(const Call& call, const ModelEntry& entry) {
+  if (!entry.engine) return false;
+  const EngineStats& stats = *entry.engine;
+  const TimePoint now = call.shared->options.clock();
+  const TimePoint read = call.shared->load_watch.last_change(entry.name, stats.loading.read_bytes, now);
   return stats.n_running + stats.n_waiting > 0 &&
-         call.shared->options.clock() - stats.last_progress > call.shared->options.stuck_after;
+         now - std::max(stats.last_progress, read) > call.shared->options.stuck_after;
+}
+
+bool is_worker_stuck(const Call& call) {
+  return call.shared->options.http_stats().workers.longest > call.shared->options.worker_stuck_after;
 }
 
 // An engine that has died, or that could not be made again after that.
@@ -42,18 +50,29 @@ void write_state(JsonWriter& w, const ModelEntry& entry) {
 
 }  // namespace
 
+TimePoint LoadWatch::last_change(const std::string& model, uint64_t read_bytes, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = seen_.try_emplace(model, Seen{read_bytes, TimePoint{}});
+  if (!is_new && at->second.read_bytes != read_bytes) at->second = {read_bytes, now};
+  return at->second.at;
+}
+
 void health(const Call& call) {
   const auto models = call.shared->models.list();
   const bool is_dead = std::ranges::any_of(models, has_lost_device);
-  const bool is_slow =
-      std::ranges::any_of(models, [&](const auto& m) { return m.engine && is_stuck(call, *m.engine); });
+  const auto n_slow = std::ranges::count_if(models, [&](const auto& m) { return is_stuck(call, m); });
+  const bool is_slow = n_slow > 0 || is_worker_stuck(call);
   const bool is_loading = std::ranges::any_of(models, [](const auto& m) { return m.state == ModelState::loading; });
   JsonWriter w;
   w.begin_object().key("status");
   w.value(is_dead ? "device failed" : is_slow ? "stuck" : is_loading ? "loading" : "ok");
-  w.key("draining").value(call.shared->is_draining.load()).key("models").begin_array();
-  for (const ModelEntry& entry : models) write_state(w, entry);
-  call.respond(is_dead || is_slow ? 500 : 200, w.end_array().end_object().take());
+  w.key("draining").value(call.shared->is_draining.load());
+  if (call.is_identified) {  // what is served, and to how many, is not for everybody
+    w.key("models").begin_array();
+    for (const ModelEntry& entry : models) write_state(w, entry);
+    w.end_array();
+  }
+  call.respond(is_dead ? 500 : is_slow ? 503 : 200, w.end_object().take());
 }
 
 void ready(const Call& call) {

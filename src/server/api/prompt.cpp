@@ -12,8 +12,6 @@ namespace rocmforge::server {
 namespace {
 
 using tokenizer::ChatRequest;
-using tokenizer::Tokenizer;
-using tokenizer::TokenType;
 
 // Splits a spelled control token in two. A noncharacter: no text means anything by it.
 constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
@@ -33,7 +31,8 @@ void check_content(Fields& fields, const JsonValue& message, const std::string& 
     const std::string* name = type ? type->as<std::string>() : nullptr;
     if (!name) return fields.refuse(part + ".type", "must be a string.");
     if (*name != "text") {
-      return fields.refuse(part + ".type", "can only be \"text\": this server reads no images, audio or files.");
+      return fields.refuse(part + ".type", "can only be \"text\": this server reads no images, audio or files.",
+                           "unsupported_feature");
     }
     const JsonValue* text = (*parts)[i].find("text");
     if (!text || !text->as<std::string>()) return fields.refuse(part + ".text", "must be a string.");
@@ -65,44 +64,40 @@ void name_reasoning(JsonValue& message) {
   members.emplace_back("reasoning_content", std::move(text));
 }
 
-// The control tokens' spellings, longest first within a first byte.
-class ControlNames {
- public:
-  explicit ControlNames(const Tokenizer& tokenizer) {
-    const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
-    for (size_t i = 0; i < vocabulary.size(); i++) {
-      if (vocabulary.types[i] != TokenType::control) continue;
-      const std::string_view name = vocabulary.tokens[i];
-      if (name.size() >= 2) by_first_[static_cast<uint8_t>(name[0])].push_back(name);
-    }
+// Splits every control token's name that stands in the text.
+void mark_names(std::string& text, const tokenizer::PhraseFinder& names) {
+  tokenizer::PhraseFinder::Scan scan(names, text);
+  std::string out;
+  size_t done = 0;
+  for (size_t at = 0; at < text.size(); at++) {
+    if (!scan.longest_at(at)) continue;
+    out.append(text, done, at + 1 - done);
+    out += kMark;
+    done = at + 1;
   }
+  if (done > 0) text = out.append(text, done);
+}
 
-  void mark(std::string& text) const {
-    std::string out;
-    size_t done = 0;
-    for (size_t at = 0; at < text.size(); at++) {
-      const auto& names = by_first_[static_cast<uint8_t>(text[at])];
-      const std::string_view rest = std::string_view(text).substr(at);
-      if (std::ranges::none_of(names, [&](std::string_view name) { return rest.starts_with(name); })) continue;
-      out.append(text, done, at + 1 - done);
-      out += kMark;
-      done = at + 1;
-    }
-    if (done > 0) text = out.append(text, done);
-  }
-
- private:
-  std::array<std::vector<std::string_view>, 256> by_first_;
-};
-
-void mark_texts(JsonValue& value, const ControlNames& names) {
+void mark_texts(JsonValue& value, const tokenizer::PhraseFinder& names) {
   if (auto* text = std::get_if<std::string>(&value.state())) {
-    names.mark(*text);
+    mark_names(*text, names);
   } else if (auto* array = std::get_if<JsonArray>(&value.state())) {
     for (JsonValue& item : *array) mark_texts(item, names);
   } else if (auto* object = std::get_if<JsonObject>(&value.state())) {
     for (auto& [key, member] : *object) mark_texts(member, names);
   }
+}
+
+size_t text_bytes_of(const JsonValue& value) {
+  size_t n = 0;
+  if (const auto* text = value.as<std::string>()) {
+    n = text->size();
+  } else if (const auto* array = value.as<JsonArray>()) {
+    for (const JsonValue& item : *array) n += text_bytes_of(item);
+  } else if (const auto* object = value.as<JsonObject>()) {
+    for (const auto& [key, member] : *object) n += text_bytes_of(member);
+  }
+  return n;
 }
 
 }  // namespace
@@ -130,16 +125,7 @@ ChatRequest read_conversation(Fields& fields) {
 
 size_t text_bytes(const JsonArray& messages) {
   size_t n = 0;
-  for (const JsonValue& message : messages) {
-    const JsonValue* content = message.find("content");
-    if (!content) continue;
-    if (const auto* text = content->as<std::string>()) n += text->size();
-    const auto* parts = content->as<JsonArray>();
-    for (const JsonValue& part : parts ? *parts : JsonArray{}) {
-      const JsonValue* text = part.find("text");
-      if (text && text->as<std::string>()) n += text->as<std::string>()->size();
-    }
-  }
+  for (const JsonValue& message : messages) n += text_bytes_of(message);
   return n;
 }
 
@@ -149,7 +135,7 @@ Result<std::string> render_conversation(const ServedModel& model, const ChatRequ
 
 Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation,
                                                  bool* thinks_first) {
-  const ControlNames names(*model.tokenizer);
+  const tokenizer::PhraseFinder& names = model.tokenizer->control_names();
   for (JsonValue& message : conversation.messages) {
     const JsonValue* role = message.find("role");
     const bool is_ours = role && role->as<std::string>() && *role->as<std::string>() == "assistant";

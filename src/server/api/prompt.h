@@ -17,7 +17,7 @@ namespace rocmforge::server {
 // The `messages` and template options of a chat request; refuses in `fields` what is wrong.
 tokenizer::ChatRequest read_conversation(Fields& fields);
 
-// The size of the messages' texts.
+// The size of all texts in the messages, whatever their members are called: a template may print any of them.
 size_t text_bytes(const JsonArray& messages);
 
 // The prompt as text, without marks.

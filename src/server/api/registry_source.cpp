@@ -7,7 +7,9 @@ ModelRef served(ModelHandle handle, std::shared_ptr<Deliveries> deliveries) {
   ServedModel model;
   model.name = handle->name();
   model.n_context = handle->engine().n_context();
-  model.n_embedding = handle->engine().model().plan().spec().width;
+  const ModelSpec& spec = handle->engine().model().plan().spec();
+  model.n_embedding = spec.width;
+  model.pooling = spec.pooling.value_or(Pooling::mean);
   model.tokenizer = &handle->tokenizer();
   model.chat_template = &handle->chat_template();
   model.generate = [handle, deliveries](GenerationRequest request, EventReceiver receiver) {

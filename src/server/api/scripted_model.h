@@ -130,10 +130,17 @@ class ScriptedApi : public ::testing::Test {
     entries_ = {
         {.name = "story", .path = "/secret/story.gguf", .modified_seconds = 1700000000, .state = ModelState::ready},
         {.name = "org/story:q4", .path = "/secret/other.gguf", .modified_seconds = 1700000001}};
-    entries_[0].facts = ModelFacts{.architecture = "llama", .name = "", .n_context_train = 1024, .file_type = ""};
+    entries_[0].facts = ModelFacts{
+        .architecture = "llama", .name = "", .n_context_train = 1024, .file_type = "", .chat_template = "joined"};
     entries_[0].engine = EngineStats{};
-    api_ = std::make_unique<Api>(std::move(source), std::move(options),
-                                 [this](std::function<void()> work) { work_.push_back(std::move(work)); });
+    api_ = std::make_unique<Api>(
+        std::move(source), std::move(options),
+        [this](std::function<void()> work, WorkSize) { work_.push_back(std::move(work)); },
+        [this](std::function<void()> work, WorkSize) {
+          if (is_queue_full_) return false;
+          work_.push_back(std::move(work));
+          return true;
+        });
   }
 
   // Sends a request; what is answered at once, and later, is collected by answer().
@@ -202,7 +209,9 @@ class ScriptedApi : public ::testing::Test {
   }
   void send_finish(size_t request, FinishReason reason = FinishReason::stop, std::string rest = {}) {
     submitted_[request].send(FinishEvent{
-        .reason = reason, .text = std::move(rest), .usage = {.n_prompt = 7, .n_cached = 2, .n_generated = 3}});
+        .reason = reason,
+        .text = std::move(rest),
+        .usage = {.n_prompt = 7, .n_cached = 2, .n_generated = 3, .prefill_seconds = 0.02, .decode_seconds = 0.5}});
     do_work();
   }
 
@@ -217,6 +226,7 @@ class ScriptedApi : public ::testing::Test {
   std::optional<Error> load_error_;
   std::optional<ErrorCode> refuse_with_;
   size_t refuse_from_ = 0;
+  bool is_queue_full_ = false;
   bool is_ready_ = true;  // else acquires wait, in their order
   std::vector<std::function<void(Result<ModelRef>)>> waiting_;
   std::unique_ptr<Api> api_;

@@ -19,7 +19,8 @@ namespace rocmforge::server {
 struct ServedModel {
   std::string name;
   uint32_t n_context = 0;
-  uint32_t n_embedding = 0;  // values of one embedding
+  uint32_t n_embedding = 0;         // values of one embedding
+  Pooling pooling = Pooling::mean;  // of embeddings, unless a request asks for another
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;
   // As Engine's.

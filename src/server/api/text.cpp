@@ -1,14 +1,17 @@
 // POST /tokenize, /detokenize, /apply-template
 
 #include "base/utf8.h"
+#include "server/api/answer_size.h"
 #include "server/api/generation_fields.h"
 #include "server/api/prompt.h"
+#include "server/api/request_fields.h"
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
 namespace {
 
-constexpr size_t kMaxTokenizedBytes = 4u << 20;  // a token may be one byte here and seven in the answer
+constexpr size_t kMaxTokenizedBytes = 4u << 20;
+constexpr uint64_t kAroundAnswer = 128, kMaxIdBytes = 8, kAroundPiece = 18;  // {"id":,"piece":}
 
 void answer_tokenize(const Call& call, const JsonValue& body, const ServedModel& model) {
   Fields fields(body);
@@ -19,9 +22,16 @@ void answer_tokenize(const Call& call, const JsonValue& body, const ServedModel&
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
   if (!text) fields.refuse("content", "must be a string.");
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
   const auto tokens =
       model.tokenizer->encode(*text, {.parse_special = parse_special, .add_bos = add_special, .add_eos = add_special});
   if (!tokens.ok()) return call.refuse(ApiError::from(tokens.error()));
+  if (call.is_abandoned()) return;
+  uint64_t n_bytes = kAroundAnswer + kMaxIdBytes * tokens->size();
+  if (with_pieces) {
+    for (const TokenId token : *tokens) n_bytes += kAroundPiece + json_text_bytes(model.tokenizer->token_text(token));
+  }
+  if (!call.hold_answer(n_bytes, "content", "Send the text in parts, or leave 'with_pieces' out.")) return;
   JsonWriter w;
   w.begin_object().key("tokens").begin_array();
   for (const TokenId token : *tokens) {
@@ -46,6 +56,10 @@ void answer_detokenize(const Call& call, const JsonValue& body, const ServedMode
     tokens = read_tokens(fields, "tokens", *ids, *model.tokenizer);
   }
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
+  uint64_t n_bytes = kAroundAnswer;
+  for (const TokenId token : *tokens) n_bytes += json_text_bytes(model.tokenizer->token_text(token));
+  if (call.is_abandoned() || !call.hold_answer(n_bytes, "tokens", "Send the tokens in parts.")) return;
   const auto text = model.tokenizer->decode(*tokens, true);
   if (!text.ok()) return call.refuse(ApiError::from(text.error()));
   JsonWriter w;
@@ -57,18 +71,20 @@ void answer_template(const Call& call, const JsonValue& body, const ServedModel&
   Fields fields(body);
   const tokenizer::ChatRequest conversation = read_conversation(fields);
   if (fields.error()) return call.refuse(*fields.error());
+  call.tell_ignored(ignored_names(fields));
   const auto text = render_conversation(model, conversation);
   if (!text.ok()) return call.refuse(ApiError::from(text.error()));
+  const uint64_t n_bytes = kAroundAnswer + json_text_bytes(*text);
+  if (call.is_abandoned() || !call.hold_answer(n_bytes, "messages", "Send fewer messages.")) return;
   JsonWriter w;
   w.begin_object().key("prompt").value(*text);
   call.respond(200, w.end_object().take());
 }
 
 void begin(const Call& call, void (*answer)(const Call&, const JsonValue&, const ServedModel&)) {
-  auto body = call.read_body();
+  const auto body = call.read_body();
   if (!body) return;
-  const auto shared_body = std::make_shared<JsonValue>(std::move(*body));
-  call.with_model(*shared_body, [call, shared_body, answer](ModelRef model) { answer(call, *shared_body, *model); });
+  call.with_model(*body, [call, body, answer](ModelRef model) { answer(call, *body, *model); });
 }
 
 }  // namespace

@@ -25,11 +25,19 @@ namespace {
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kReadBytes = 16u << 10;
 constexpr int kSocketSendBytes = 128 << 10;  // what the system holds for a client that does not read
+constexpr size_t kJoinBytes = 16u << 10;  // a head and its body go out together up to here; beyond, nothing is copied
+constexpr auto kWindow = std::chrono::milliseconds(500);  // in which the bytes of a body are counted
+constexpr auto kMoment = std::chrono::seconds(1);         // in which the head of an honest request arrives
 
 }  // namespace
 
 Connection::Connection(Socket socket, ConnectionContext& context)
-    : socket_(std::move(socket)), context_(context), parser_(context.options.limits), output_(socket_.get_executor()) {
+    : socket_(std::move(socket)),
+      context_(context),
+      parser_(context.options.limits),
+      phase_began_(steady_clock::now()),
+      body_hold_(context.bodies),
+      output_(socket_.get_executor()) {
   boost::system::error_code ignored;
   socket_.non_blocking(true, ignored);
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -44,13 +52,14 @@ Connection::~Connection() {
 }
 
 void Connection::enter(Phase phase, std::chrono::milliseconds patience) {
+  const Time now = steady_clock::now();
+  if (phase_ != phase) phase_began_ = now;
   phase_ = phase;
-  deadline_ = steady_clock::now() + patience;
+  deadline_ = now + patience;
 }
 
 void Connection::close() {
   if (std::exchange(is_closed_, true)) return;
-  note_body_bytes(0);
   boost::system::error_code ignored;
   socket_.close(ignored);
   if (exchange_) exchange_->cancel();
@@ -63,6 +72,10 @@ void Connection::close_when_idle() {
 
 void Connection::sweep(Time now) {
   if (is_closed_) return;
+  if (now >= window_end_) {
+    n_last_window_bytes_ = std::exchange(n_window_bytes_, 0);
+    window_end_ = now + kWindow;
+  }
   if (phase_ == Phase::answer) {
     if (is_pipelined_ && client_is_gone()) close();
     if (now >= ping_at_ || exchange_->has_output()) output_.cancel();
@@ -80,9 +93,26 @@ void Connection::sweep(Time now) {
   }
 }
 
-void Connection::note_body_bytes(size_t n_now) {
-  context_.n_pending_body_bytes += n_now - n_body_bytes_;
-  n_body_bytes_ = n_now;
+std::optional<Connection::Time> Connection::waits_for_request_since(Time now) {
+  if (is_closed_) return {};
+  if (phase_ == Phase::head && now - phase_began_ >= kMoment) return phase_began_;
+  if (phase_ != Phase::idle) return {};
+  char byte;
+  const bool has_input = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  return has_input ? std::nullopt : std::optional(phase_began_);
+}
+
+std::optional<Connection::BodyProgress> Connection::body_progress() const {
+  if (is_closed_ || is_dropped_ || phase_ != Phase::body) return {};
+  return BodyProgress{body_hold_.bytes(), n_last_window_bytes_ + n_window_bytes_, phase_began_};
+}
+
+void Connection::drop_body() {
+  is_dropped_ = true;
+  parser_ = RequestParser(context_.options.limits);
+  body_hold_ = ByteHold(context_.bodies);
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);  // the reader says so to the client
 }
 
 awaitable<bool> Connection::send(std::string bytes) {
@@ -97,11 +127,8 @@ awaitable<bool> Connection::send(std::string bytes) {
   co_return true;
 }
 
-awaitable<void> Connection::send_error(HttpError error) {
-  auto [head, body] = context_.error_answer(error);
-  std::string bytes = response_head(head, {.body_bytes = body.size(), .close = true}) + body;
-  if (!co_await send(std::move(bytes))) co_return;
-  // Closing with bytes unread would reset the connection, and the client might never see the answer.
+// Closing with bytes unread would reset the connection, and the client might never see the answer.
+awaitable<void> Connection::linger() {
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   enter(Phase::write, std::chrono::seconds(1));
@@ -114,35 +141,47 @@ awaitable<void> Connection::send_error(HttpError error) {
   }
 }
 
-awaitable<bool> Connection::read_request(Request& out) {
+awaitable<void> Connection::send_error(HttpError error) {
+  body_hold_ = ByteHold(context_.bodies);
+  parser_ = RequestParser(context_.options.limits);
+  auto [head, body] = context_.error_answer(error);
+  std::string bytes = response_head(head, {.body_bytes = body.size(), .close = true}) + body;
+  if (co_await send(std::move(bytes))) co_await linger();
+}
+
+awaitable<bool> Connection::read_request(Incoming& out) {
   const HttpOptions& options = context_.options;
-  enter(Phase::idle, options.keep_alive_idle);
+  enter(Phase::idle, is_new_ ? options.first_byte : options.keep_alive_idle);
   std::string chunk(kReadBytes, '\0');
-  bool said_continue = false, has_memory = take_bytes({});  // what came with the last request
+  bool said_continue = false;
+  is_judged_ = false;
+  std::optional<HttpError> trouble = take_bytes({});  // what came with the last request
   for (;;) {
-    if (!has_memory) {
-      co_await send_error({503, "there is not enough memory for it"});
-      co_return false;
-    }
-    if (context_.n_pending_body_bytes > options.max_pending_body_bytes) {
-      note_body_bytes(0);
-      co_await send_error({503, "too many large requests at once"});
+    if (!trouble && parser_.state() == RequestParser::State::failed) trouble = parser_.error();
+    if (trouble) {
+      const HttpError said = *trouble;
+      co_await send_error(said);
       co_return false;
     }
     switch (parser_.state()) {
+      case RequestParser::State::failed:
+        continue;
       case RequestParser::State::done:
-        out = parser_.take();
+        is_new_ = false;
+        out.request = parser_.take();
+        out.hold = std::exchange(body_hold_, ByteHold(context_.bodies));
         co_return true;
-      case RequestParser::State::failed: {
-        note_body_bytes(0);
-        const HttpError error = parser_.error();
-        co_await send_error(error);
-        co_return false;
-      }
       case RequestParser::State::head:
         if (parser_.has_begun() && phase_ == Phase::idle) enter(Phase::head, options.head_deadline);
         break;
       case RequestParser::State::body:
+        if (!judge()) {
+          out.request = parser_.take_head();
+          out.is_refused_on_head = true;
+          body_hold_ = ByteHold(context_.bodies);
+          co_return true;
+        }
+        if (parser_.state() == RequestParser::State::failed) continue;
         if (phase_ != Phase::body) body_deadline_ = steady_clock::now() + options.body_deadline;
         if (parser_.expects_continue() && !std::exchange(said_continue, true)) {
           if (!co_await send("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
@@ -153,29 +192,49 @@ awaitable<bool> Connection::read_request(Request& out) {
     if (context_.is_stopping && phase_ == Phase::idle) co_return false;
     const auto buffer = asio::buffer(chunk);
     const auto [error, n] = co_await socket_.async_read_some(buffer, kTuple);
+    if (is_dropped_ && !is_closed_) {
+      co_await send_error({503, "too many large requests at once, and this one arrived most slowly"});
+      co_return false;
+    }
     if (error) {
-      note_body_bytes(0);
       if (timed_out_ && !is_closed_) co_await send_error({408, "the request took too long to arrive"});
       co_return false;
     }
-    has_memory = take_bytes({chunk.data(), n});
+    trouble = take_bytes({chunk.data(), n});
   }
 }
 
-// False: there is no memory for them, and the request is forgotten.
-bool Connection::take_bytes(std::string_view bytes) {
+// Who may ask, and for what, is all in the head: nothing is awaited of a request that will be refused.
+bool Connection::judge() {
+  if (std::exchange(is_judged_, true) || !context_.judge_head) return true;
+  const std::optional<size_t> max_bytes = context_.judge_head(parser_.head());
+  if (!max_bytes) return false;
+  parser_.limit_body(*max_bytes);
+  return true;
+}
+
+// An error: there is no memory for the bytes, or no room among all bodies, and the request is forgotten.
+std::optional<HttpError> Connection::take_bytes(std::string_view bytes) {
   try {
     unread_.append(bytes);
+    n_window_bytes_ += bytes.size();
     const size_t n_taken = parser_.feed(unread_);
     unread_.erase(0, n_taken);
-    note_body_bytes(parser_.body_bytes());
-    return true;
+    if (!hold_body()) return HttpError{503, "too many large requests at once"};
+    return {};
   } catch (const std::bad_alloc&) {
     unread_ = {};
     parser_ = RequestParser(context_.options.limits);
-    note_body_bytes(0);
-    return false;
+    return HttpError{503, "there is not enough memory for it"};
   }
+}
+
+bool Connection::hold_body() {
+  const uint64_t n = parser_.body_bytes();
+  while (!body_hold_.resize(n)) {
+    if (!context_.drop_slowest_body(*this, n - body_hold_.bytes())) return false;
+  }
+  return true;
 }
 
 // Whether the other side has sent its FIN, with bytes before it unread or not.
@@ -217,7 +276,6 @@ awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep
     if (out.cancelled || is_closed_) co_return false;
     std::string bytes;
     if (out.head) {
-      note_body_bytes(0);
       const bool is_stream = out.is_stream;
       if (is_stream && is_old) keep = false;
       if (context_.is_stopping) keep = false;
@@ -231,8 +289,13 @@ awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep
     if (is_chunked) {
       append_chunk(bytes, out.bytes);
       if (out.finished) bytes += kLastChunk;
-    } else {
+    } else if (bytes.empty()) {
+      bytes = std::move(out.bytes);
+    } else if (out.bytes.size() <= kJoinBytes) {
       bytes += out.bytes;
+    } else {
+      if (!co_await send(std::move(bytes))) co_return false;
+      bytes = std::move(out.bytes);
     }
     if (!bytes.empty()) {
       if (!co_await send(std::move(bytes))) co_return false;
@@ -260,17 +323,18 @@ awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep
 awaitable<void> Connection::serve() {
   const auto self = shared_from_this();
   for (bool keep = true; keep;) {
-    Request request;
-    if (!co_await read_request(request)) break;
-    keep = wants_to_stay(request);
-    exchange_ = std::make_shared<Exchange>(std::move(request), context_.options.max_unsent_bytes);
+    Incoming in;
+    if (!co_await read_request(in)) break;
+    keep = wants_to_stay(in.request) && !in.is_refused_on_head;
+    exchange_ =
+        std::make_shared<Exchange>(std::move(in.request), context_.options.max_unsent_bytes, std::move(in.hold));
     keep = co_await answer(exchange_, keep);
-    note_body_bytes(0);
     const auto exchange = std::exchange(exchange_, nullptr);
     exchange->on_output(nullptr);
     if (!keep) exchange->cancel();
     boost::system::error_code ignored;
     socket_.cancel(ignored);  // the watch
+    if (in.is_refused_on_head && !is_closed_) co_await linger();
   }
   boost::system::error_code ignored;
   if (!is_closed_) socket_.shutdown(Socket::shutdown_both, ignored);

@@ -11,19 +11,26 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/http/http_server.h"
 
 namespace rocmforge::server {
 
+class Connection;
+
 // What connections share.
 struct ConnectionContext {
   const HttpOptions& options;
   const HttpServer::Handler& handle;
   const HttpServer::ErrorAnswer& error_answer;
-  size_t n_pending_body_bytes = 0;
+  const HttpServer::HeadJudge& judge_head;
+  std::shared_ptr<ByteBudget> bodies;
+  // Drops the slowest body of at least so many bytes. False: there is none, or it is that of the one who asks.
+  std::function<bool(const Connection& asking, uint64_t n_bytes)> drop_slowest_body;
   bool is_stopping = false;
 };
 
@@ -47,19 +54,40 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends it if it waits for a request; otherwise once its answer is sent.
   void close_when_idle();
   void close();
+  bool is_closed() const { return is_closed_; }
+
+  // Since when it has been waiting for a request without a byte, or for the rest of a request's head for more than a
+  // moment: such a connection may be closed to make room for another. Nothing: something else is under way.
+  std::optional<Time> waits_for_request_since(Time now);
+  // How fast a body arrives; nothing when none does.
+  struct BodyProgress {
+    uint64_t n_held_bytes;
+    uint64_t n_recent_bytes;  // of the last second or so
+    Time begin;
+  };
+  std::optional<BodyProgress> body_progress() const;
+  // Frees the body that is arriving; the client is told.
+  void drop_body();
 
  private:
   enum class Phase : uint8_t { idle, head, body, answer, write };
+  struct Incoming {
+    Request request;
+    ByteHold hold;                    // of its body
+    bool is_refused_on_head = false;  // its body is still to come, and of no interest
+  };
 
-  boost::asio::awaitable<bool> read_request(Request& out);
-  bool take_bytes(std::string_view bytes);
+  boost::asio::awaitable<bool> read_request(Incoming& out);
+  std::optional<HttpError> take_bytes(std::string_view bytes);
+  bool hold_body();
+  bool judge();  // false: the request is refused whatever its body is
   boost::asio::awaitable<bool> answer(std::shared_ptr<Exchange> exchange, bool keep);
   boost::asio::awaitable<bool> send(std::string bytes);
   boost::asio::awaitable<void> send_error(HttpError error);
+  boost::asio::awaitable<void> linger();
   // Notices a client that goes away while its answer is being made.
   void watch(std::shared_ptr<Exchange> exchange);
   bool client_is_gone();
-  void note_body_bytes(size_t n_now);
   void enter(Phase phase, std::chrono::milliseconds patience);
 
   Socket socket_;
@@ -67,10 +95,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RequestParser parser_;
   std::string unread_;  // bytes of the next request that came with the last
   Phase phase_ = Phase::idle;
+  Time phase_began_;
   Time deadline_ = Time::max();
   Time body_deadline_ = Time::max();
-  size_t n_body_bytes_ = 0;  // counted in the context until there is an answer
-  bool timed_out_ = false, is_closed_ = false;
+  ByteHold body_hold_;                                     // of the parser's
+  uint64_t n_window_bytes_ = 0, n_last_window_bytes_ = 0;  // arrived in the current half second and the one before
+  Time window_end_ = Time::min();
+  bool is_new_ = true;  // no request has come yet
+  bool timed_out_ = false, is_dropped_ = false, is_judged_ = false, is_closed_ = false;
 
   std::shared_ptr<Exchange> exchange_;  // while its answer is being made
   boost::asio::steady_timer output_;    // cancelled when there is output

@@ -82,9 +82,19 @@ bool Exchange::is_cancelled() const {
   return is_cancelled_;
 }
 
-void Exchange::keep(std::shared_ptr<const void> what) {
+Exchange::Body Exchange::take_body() {
   const std::lock_guard lock(mutex_);
-  kept_ = std::move(what);
+  return {std::exchange(request_.body, {}), std::exchange(body_hold_, {})};
+}
+
+void Exchange::hold_answer(ByteHold hold) {
+  const std::lock_guard lock(mutex_);
+  answer_hold_ = std::move(hold);
+}
+
+bool Exchange::resize_answer(uint64_t n) {
+  const std::lock_guard lock(mutex_);
+  return answer_hold_.resize(n);
 }
 
 Exchange::Output Exchange::take() {
@@ -119,7 +129,9 @@ void Exchange::cancel() {
 
 void Exchange::cancel_locked(std::unique_lock<std::mutex> lock) {
   if (is_finished_ || std::exchange(is_cancelled_, true)) return;
-  bytes_.clear();
+  bytes_ = {};
+  request_.body = {};
+  body_hold_ = {};
   const std::function<void()> callback = std::exchange(cancelled_, nullptr);
   wake(std::move(lock), callback);
 }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/http/byte_budget.h"
 #include "server/http/request.h"
 
 namespace rocmforge::server {
@@ -32,14 +33,20 @@ class Exchange {
  public:
   static constexpr size_t kMaxUnsentBytes = 256u << 10;
 
-  explicit Exchange(Request request, size_t max_unsent_bytes = kMaxUnsentBytes)
-      : request_(std::move(request)), max_unsent_bytes_(max_unsent_bytes) {}
+  // `body_hold` counts the request's body.
+  explicit Exchange(Request request, size_t max_unsent_bytes = kMaxUnsentBytes, ByteHold body_hold = {})
+      : request_(std::move(request)), max_unsent_bytes_(max_unsent_bytes), body_hold_(std::move(body_hold)) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
+  // The body is left to take_body().
   const Request& request() const { return request_; }
-  // The body is large and needed once.
-  std::string take_body() { return std::move(request_.body); }
+  struct Body {
+    std::string bytes;
+    ByteHold hold;  // of the bytes, and of what is made of them
+  };
+  // The body is large and needed once. A client that leaves before takes it along.
+  Body take_body();
 
   // The API's side. Exactly one of respond() and start_stream(), once.
   void respond(ResponseHead head, std::string body);
@@ -51,8 +58,10 @@ class Exchange {
   // `callback` is called once if the exchange is cancelled before it is finished; at once if it is already.
   void on_cancel(std::function<void()> callback);
   bool is_cancelled() const;
-  // Held until the exchange ends: when its answer has been sent, or never will be.
-  void keep(std::shared_ptr<const void> what);
+  // Counts the answer until the exchange ends: when it has been sent, or never will be.
+  void hold_answer(ByteHold hold);
+  // The number of bytes that are counted becomes `n`. False: there is no room for more.
+  [[nodiscard]] bool resize_answer(uint64_t n);
 
   // The connection's side.
   struct Output {
@@ -74,7 +83,7 @@ class Exchange {
   void wake(std::unique_lock<std::mutex> lock, const std::function<void()>& first = {}) noexcept;
   void cancel_locked(std::unique_lock<std::mutex> lock);
 
-  Request request_;
+  Request request_;  // its body under mutex_
   const size_t max_unsent_bytes_;
 
   mutable std::mutex mutex_;
@@ -85,7 +94,7 @@ class Exchange {
   bool is_given_up_ = false;
   bool is_woken_ = false;
   std::function<void()> wake_, cancelled_;
-  std::shared_ptr<const void> kept_;
+  ByteHold body_hold_, answer_hold_;
 };
 
 }  // namespace rocmforge::server

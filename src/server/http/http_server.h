@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "server/http/exchange.h"
 #include "server/http/request_parser.h"
+#include "server/http/workers.h"
 
 namespace rocmforge::server {
 
@@ -22,10 +24,12 @@ struct HttpOptions {
   uint16_t port = 8080;            // 0: any free one
   HttpLimits limits = {};
   size_t max_connections = 1024;
-  size_t max_pending_body_bytes = 256u << 20;  // of all requests being read or without an answer, together
+  uint64_t max_bytes_of_bodies = 256u << 20;  // of all requests: from their first byte until nobody holds them
   size_t max_unsent_bytes = Exchange::kMaxUnsentBytes;
-  size_t n_workers = 4;  // more than cores: a long job must not hold up short ones
+  size_t n_workers = 4;           // more than cores: a long job must not hold up short ones
+  size_t max_queued_work = 1024;  // of new requests, before the workers
   using Milliseconds = std::chrono::milliseconds;
+  Milliseconds first_byte = std::chrono::seconds(10);     // of a new connection
   Milliseconds head_deadline = std::chrono::seconds(10);  // from a request's first byte to its last header
   Milliseconds body_idle = std::chrono::seconds(30);
   Milliseconds body_deadline = std::chrono::minutes(5);
@@ -38,6 +42,10 @@ struct HttpOptions {
 struct HttpStats {
   size_t n_connections = 0;
   uint64_t n_accepted = 0, n_refused = 0;  // refused: beyond max_connections
+  uint64_t n_made_room = 0;                // closed so that another could come
+  uint64_t n_dropped_bodies = 0;           // the slowest, when all bodies together became too large
+  uint64_t body_bytes = 0;
+  WorkerStats workers = {};
 };
 
 class HttpServer {
@@ -45,11 +53,15 @@ class HttpServer {
   using Handler = std::function<void(std::shared_ptr<Exchange>)>;
   // The answer to what is not a request; the connection is closed after it.
   using ErrorAnswer = std::function<std::pair<ResponseHead, std::string>(const HttpError&)>;
+  // Called with a request whose body has not arrived yet: how long the body may be. Nothing: the handler refuses the
+  // request whatever the body is. Then the body is not awaited, the handler gets the request without it, and the
+  // connection is closed after the answer.
+  using HeadJudge = std::function<std::optional<size_t>(const Request& head)>;
 
   // Listens; connections are answered once run() runs. invalid_argument: not an address. unsupported: the system
-  // refuses it (in use, not ours, not permitted).
+  // refuses it (in use, not ours, not permitted). no_thread: the workers cannot be started.
   static Result<std::unique_ptr<HttpServer>> listen(const HttpOptions& options, Handler handler,
-                                                    ErrorAnswer error_answer);
+                                                    ErrorAnswer error_answer, HeadJudge judge_head = {});
   ~HttpServer();
 
   const std::string& address() const;  // "127.0.0.1:8080", "[::1]:8080"
@@ -62,13 +74,16 @@ class HttpServer {
   // Takes no more connections, gives those with an answer under way up to `grace` to send it, then ends run().
   void stop(std::chrono::milliseconds grace);
 
-  // On one of the worker threads.
-  void post_work(std::function<void()> work);
+  // On one of the worker threads. try_: false when too many wait already.
+  void post_work(std::function<void()> work, WorkSize size = WorkSize::small);
+  [[nodiscard]] bool try_post_work(std::function<void()> work, WorkSize size = WorkSize::small);
   // On the event loop.
   void post(std::function<void()> call);
   void post_after(std::chrono::milliseconds delay, std::function<void()> call);
   // `call` gets the number of SIGTERMs and SIGINTs so far, on the event loop. Before run().
   void on_signal(std::function<void(int)> call);
+  // `call` is called for every SIGHUP, on the event loop. Before run().
+  void on_hangup(std::function<void()> call);
 
  private:
   struct State;

@@ -25,12 +25,16 @@ class HttpServerTest : public ::testing::Test {
         options,
         [this](std::shared_ptr<Exchange> exchange) {
           const std::lock_guard lock(mutex_);
-          if (echo_) return exchange->respond({.content_type = "text/plain"}, exchange->take_body());
+          if (echo_) return exchange->respond({.content_type = "text/plain"}, exchange->take_body().bytes);
           exchanges_.push_back(std::move(exchange));
           arrived_.notify_all();
         },
         [](const HttpError& error) {
           return std::pair(ResponseHead{.status = error.status}, std::string(error.reason));
+        },
+        [](const Request& head) -> std::optional<size_t> {
+          if (head.target == "/refused") return {};
+          return head.target == "/small" ? 100 : SIZE_MAX;
         });
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = std::move(*server);
@@ -77,7 +81,7 @@ TEST_F(HttpServerTest, AnswersSeveralRequestsOnOneConnection) {
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     const auto exchange = next();
     ASSERT_TRUE(exchange);
-    EXPECT_EQ(exchange->take_body(), "hi");
+    EXPECT_EQ(exchange->take_body().bytes, "hi");
     exchange->respond({.status = 404, .headers = {{"X-A", "b"}}}, "none");
     const std::string answer = client.read_until("none");
     EXPECT_EQ(TestClient::status_of(answer), 404);
@@ -215,7 +219,7 @@ TEST_F(HttpServerTest, CutsOffAReaderThatStalls) {
 }
 
 TEST_F(HttpServerTest, GivesUpOnRequestsThatNeverArrive) {
-  start({.head_deadline = 80ms, .body_idle = 80ms, .keep_alive_idle = 80ms});
+  start({.first_byte = 80ms, .head_deadline = 80ms, .body_idle = 80ms});
   TestClient silent = connect();
   EXPECT_EQ(silent.read_all(5s), "");
   EXPECT_TRUE(silent.is_closed_by_server());
@@ -273,58 +277,199 @@ TEST_F(HttpServerTest, TakesABodyAtTheLimit) {
   EXPECT_EQ(TestClient::body_of(all).size(), 16u << 20);
 }
 
-TEST_F(HttpServerTest, RefusesLargeBodiesTogetherBeyondTheirSum) {
-  start({.max_pending_body_bytes = 1000});
-  std::vector<TestClient> clients;
-  for (int i = 0; i < 3; i++) {
-    clients.push_back(connect());
-    clients.back().send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n" + std::string(400, 'x'));
-    if (i < 2) std::this_thread::sleep_for(30ms);
-  }
-  EXPECT_EQ(TestClient::status_of(clients[2].read_all(5s)), 503);
-  clients[0].send(std::string(100, 'x'));
-  EXPECT_TRUE(next());
+std::string post_of(size_t n_declared, size_t n_sent, std::string_view path = "/") {
+  return "POST " + std::string(path) + " HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(n_declared) +
+         "\r\n\r\n" + std::string(n_sent, 'x');
 }
 
-TEST_F(HttpServerTest, BodiesCountUntilTheyAreAnswered) {
-  start({.max_pending_body_bytes = 1000});
-  const std::string post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x');
+TEST_F(HttpServerTest, WhatIsRefusedByItsHeadIsNotAwaited) {
+  start();
+  TestClient patient = connect();
+  patient.send("POST /refused HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
+  const auto exchange = next();
+  ASSERT_TRUE(exchange) << "its body was awaited";
+  EXPECT_EQ(exchange->take_body().bytes, "");
+  exchange->respond({.status = 401}, "no");
+  const std::string answer = patient.read_all();
+  EXPECT_EQ(TestClient::status_of(answer), 401) << "no 100 Continue for what is refused";
+  EXPECT_NE(answer.find("Connection: close\r\n"), std::string::npos);
+
+  // A client that writes first and reads then still sees the answer, and its body is no request.
+  TestClient eager = connect();
+  eager.send(post_of(200'000, 100'000, "/refused"));
+  const auto second = next();
+  ASSERT_TRUE(second);
+  second->respond({.status = 401}, "no");
+  eager.send(std::string(50'000, 'x') + kGet);
+  EXPECT_EQ(TestClient::status_of(eager.read_all()), 401);
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(exchanges_.empty());
+  }
+
+  TestClient large = connect();
+  large.send(post_of(101, 50, "/small"));
+  EXPECT_EQ(TestClient::status_of(large.read_all()), 413);
+  TestClient chunked = connect();
+  chunked.send("POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  chunked.send("60\r\n" + std::string(96, 'x') + "\r\n");
+  chunked.send("5\r\nxxxxx\r\n");
+  EXPECT_EQ(TestClient::status_of(chunked.read_all()), 413);
+}
+
+// Seventeen connections that withheld their last bytes gave everybody else 503.
+TEST_F(HttpServerTest, WhenBodiesAreTooLargeTogetherTheSlowestIsDropped) {
+  start({.max_bytes_of_bodies = 1000});
+  TestClient stalled = connect(), other = connect();
+  stalled.send(post_of(500, 400));
+  ASSERT_TRUE(eventually([&] { return server_->stats().body_bytes == 400; }));
+  std::this_thread::sleep_for(1500ms);  // until its bytes are no longer recent
+  other.send(post_of(500, 400));
+  ASSERT_TRUE(eventually([&] { return server_->stats().body_bytes == 800; }));
+  TestClient newest = connect();
+  newest.send(post_of(400, 400));
+  EXPECT_TRUE(next()) << "the newest was refused";
+  EXPECT_EQ(TestClient::status_of(stalled.read_all()), 503);
+  EXPECT_EQ(server_->stats().n_dropped_bodies, 1u);
+  other.send(std::string(100, 'x'));
+  EXPECT_TRUE(next()) << "and the other one goes on";
+}
+
+TEST_F(HttpServerTest, BodiesCountUntilNobodyHoldsThem) {
+  start({.max_bytes_of_bodies = 1000});
   std::vector<TestClient> clients;
   std::vector<std::shared_ptr<Exchange>> waiting;
   for (int i = 0; i < 2; i++) {
     clients.push_back(connect());
-    clients.back().send(post);
+    clients.back().send(post_of(400, 400));
     waiting.push_back(next());
     ASSERT_TRUE(waiting.back());
-    waiting.back()->take_body();
   }
+  std::optional<Exchange::Body> held = waiting[0]->take_body();
+  clients[0].close();  // leaves; its body is still held
+  ASSERT_TRUE(eventually([&] { return waiting[0]->is_cancelled(); }));
+  EXPECT_EQ(server_->stats().body_bytes, 800u);
   TestClient extra = connect();
-  extra.send(post);
+  extra.send(post_of(400, 400));
   EXPECT_EQ(TestClient::status_of(extra.read_all(5s)), 503);
-  waiting[0]->start_stream({});
-  EXPECT_EQ(TestClient::status_of(clients[0].read_until("\r\n\r\n")), 200);
-  clients.pop_back();  // leaves without an answer
+  held.reset();
+  EXPECT_EQ(server_->stats().body_bytes, 400u);
+  clients.clear();  // leaves before anybody took its body: nobody will
   ASSERT_TRUE(eventually([&] { return waiting[1]->is_cancelled(); }));
-  for (int i = 0; i < 2; i++) {
-    clients.push_back(connect());
-    clients.back().send(post);
-    EXPECT_TRUE(next());
-  }
+  EXPECT_EQ(server_->stats().body_bytes, 0u);
+  EXPECT_EQ(waiting[1]->take_body().bytes, "");
+}
+
+TEST_F(HttpServerTest, LargeAnswersArriveWhole) {
+  start();
+  TestClient client = connect();
+  client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  std::string body(3 << 20, 'a');
+  for (size_t i = 0; i < body.size(); i += 997) body[i] = static_cast<char>('b' + i % 20);
+  next()->respond({}, body);
+  EXPECT_TRUE(TestClient::body_of(client.read_all()) == body);
 }
 
 TEST_F(HttpServerTest, RefusesConnectionsBeyondItsLimit) {
-  echo_ = true;
-  start({.max_connections = 8});
+  start({.max_connections = 4});
   std::vector<TestClient> clients;
-  for (int i = 0; i < 8; i++) clients.push_back(connect());
-  ASSERT_TRUE(eventually([&] { return server_->stats().n_connections == 8; }));
+  for (int i = 0; i < 4; i++) {
+    clients.push_back(connect());
+    clients.back().send(kGet);
+    ASSERT_TRUE(next());
+  }
   TestClient extra = connect();
-  EXPECT_EQ(TestClient::status_of(extra.read_all(5s)), 503);
+  EXPECT_EQ(TestClient::status_of(extra.read_all(5s)), 503) << "all are at work";
   clients.pop_back();
-  ASSERT_TRUE(eventually([&] { return server_->stats().n_connections <= 7; }));
+  ASSERT_TRUE(eventually([&] { return server_->stats().n_connections <= 3; }));
+  {
+    const std::lock_guard lock(mutex_);
+    echo_ = true;
+  }
   TestClient again = connect();
   again.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(TestClient::status_of(again.read_all()), 200);
+}
+
+// 1,024 silent connections kept everybody out.
+TEST_F(HttpServerTest, TheLongestIdleConnectionMakesRoomForAnother) {
+  start({.max_connections = 4});
+  std::vector<TestClient> idle;
+  for (size_t i = 0; i < 3; i++) {
+    idle.push_back(connect());
+    ASSERT_TRUE(eventually([&] { return server_->stats().n_connections == i + 1; }));
+    std::this_thread::sleep_for(5ms);
+  }
+  TestClient busy = connect();
+  busy.send(kGet);
+  const auto exchange = next();
+  ASSERT_TRUE(exchange);
+  TestClient extra = connect();
+  extra.send(kGet);
+  const auto other = next();
+  ASSERT_TRUE(other) << "there was no room";
+  EXPECT_EQ(idle[0].read_all(5s), "");
+  EXPECT_TRUE(idle[0].is_closed_by_server());
+  EXPECT_EQ(server_->stats().n_made_room, 1u);
+  exchange->respond({}, "still here");
+  EXPECT_NE(busy.read_until("still here").find("still here"), std::string::npos);
+  idle[2].send(kGet);
+  EXPECT_TRUE(next());
+}
+
+TEST_F(HttpServerTest, ANewConnectionHasLessTimeThanOneThatWasOfUse) {
+  start({.first_byte = 100ms, .keep_alive_idle = 60s});
+  TestClient fresh = connect(), known = connect();
+  known.send(kGet);
+  next()->respond({}, "ok");
+  known.read_until("ok");
+  EXPECT_EQ(fresh.read_all(10s), "");
+  EXPECT_TRUE(fresh.is_closed_by_server());
+  known.send(kGet);
+  EXPECT_TRUE(next());
+}
+
+TEST_F(HttpServerTest, TheWorkersQueueIsBoundedAndItsLongestJobIsSeen) {
+  start({.n_workers = 1, .max_queued_work = 2});
+  std::mutex gate;
+  gate.lock();
+  std::atomic<int> n_done = 0;
+  const auto work = [&] {
+    const std::lock_guard wait(gate);
+    n_done++;
+  };
+  ASSERT_TRUE(server_->try_post_work(work));
+  ASSERT_TRUE(eventually([&] { return server_->stats().workers.n_running == 1; }));
+  EXPECT_TRUE(server_->try_post_work(work));
+  EXPECT_TRUE(server_->try_post_work(work));
+  EXPECT_FALSE(server_->try_post_work(work));
+  server_->post_work(work);  // what ends a request is always taken
+  EXPECT_EQ(server_->stats().workers.n_queued, 3u);
+  EXPECT_TRUE(eventually([&] { return server_->stats().workers.longest >= 20ms; }));
+  gate.unlock();
+  EXPECT_TRUE(eventually([&] { return n_done == 4 && server_->stats().workers.n_running == 0; }));
+}
+
+// Sixty texts of 2 MB to tokenize kept a small request waiting for seconds.
+TEST_F(HttpServerTest, SmallWorkDoesNotWaitForLargeWork) {
+  start({.n_workers = 2});
+  std::mutex gate;
+  gate.lock();
+  std::atomic<int> n_large = 0, n_small = 0;
+  for (int i = 0; i < 3; i++) {
+    server_->post_work(
+        [&] {
+          const std::lock_guard wait(gate);
+          n_large++;
+        },
+        WorkSize::large);
+  }
+  ASSERT_TRUE(eventually([&] { return server_->stats().workers.n_running == 1; }));
+  for (int i = 0; i < 3; i++) server_->post_work([&] { n_small++; });
+  EXPECT_TRUE(eventually([&] { return n_small == 3; }));
+  EXPECT_EQ(n_large, 0);
+  gate.unlock();
+  EXPECT_TRUE(eventually([&] { return n_large == 3 && server_->stats().workers.n_running == 0; }));
 }
 
 TEST_F(HttpServerTest, StopsWithAnswersSentAndIdleConnectionsClosed) {

@@ -55,12 +55,33 @@ void RequestParser::fail(int status, std::string_view reason) {
   state_ = State::failed;
   error_ = {status, reason};
   line_.clear();
-  request_.body.clear();
+  request_.body = {};
 }
 
 Request RequestParser::take() {
   CHECK(state_ == State::done);
   Request request = std::move(request_);
+  *this = RequestParser(limits_);
+  return request;
+}
+
+const Request& RequestParser::head() const {
+  CHECK(state_ == State::body);
+  return request_;
+}
+
+void RequestParser::limit_body(size_t max_bytes) {
+  CHECK(state_ == State::body);
+  max_body_bytes_ = std::min(max_body_bytes_, max_bytes);
+  // Of a chunked body only the current chunk's end is known.
+  const uint64_t n_known = request_.body.size() + n_left_;
+  if (n_known > max_body_bytes_) fail(413, "the body is too large");
+}
+
+Request RequestParser::take_head() {
+  CHECK(state_ == State::body);
+  Request request = std::move(request_);
+  request.body = {};
   *this = RequestParser(limits_);
   return request;
 }
@@ -233,7 +254,9 @@ void RequestParser::read_chunk_size(std::string_view line) {
     if (digit < 0) return fail(400, "a chunk's size is not a plain number");
     size = size * 16 + static_cast<uint64_t>(digit);
   }
-  if (size > limits_.max_body_bytes - request_.body.size()) return fail(413, "the body is too large");
+  if (request_.body.size() > max_body_bytes_ || size > max_body_bytes_ - request_.body.size()) {
+    return fail(413, "the body is too large");
+  }
   n_left_ = size;
   body_ = size == 0 ? Body::last_line : Body::chunk_data;
 }

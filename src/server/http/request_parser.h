@@ -35,7 +35,7 @@ class RequestParser {
  public:
   enum class State : uint8_t { head, body, done, failed };
 
-  explicit RequestParser(const HttpLimits& limits = {}) : limits_(limits) {}
+  explicit RequestParser(const HttpLimits& limits = {}) : limits_(limits), max_body_bytes_(limits.max_body_bytes) {}
 
   // Takes from `bytes` what belongs to this request and gives the number of bytes taken: fewer than offered only when
   // the request is done or has failed.
@@ -47,6 +47,14 @@ class RequestParser {
   // Whether the client waits for "100 Continue" before it sends the body.
   bool expects_continue() const { return state_ == State::body && expects_continue_; }
   size_t body_bytes() const { return request_.body.size(); }
+
+  // The head alone. REQUIRES: state() == body
+  const Request& head() const;
+  // Fails (413) if this request's body is, or says it will be, longer. REQUIRES: state() == body
+  void limit_body(size_t max_bytes);
+  // The request without its body, which nobody will read: bytes that follow are not another request's.
+  // REQUIRES: state() == body
+  Request take_head();
 
   // REQUIRES: state() == failed
   const HttpError& error() const { return error_; }
@@ -69,6 +77,7 @@ class RequestParser {
   void fail(int status, std::string_view reason);
 
   HttpLimits limits_;
+  size_t max_body_bytes_;  // of this request
   State state_ = State::head;
   Body body_ = Body::counted;
   HttpError error_;

@@ -6,9 +6,12 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <sstream>
+
+#include "kv/page.h"
 
 namespace rocmforge::server {
 namespace {
@@ -57,6 +60,7 @@ const EngineFamily kEngineFamilies[] = {
     {"rocmforge_kv_cache_usage_ratio", "Pages in use of all pages for keys and values", kGauge,
      [](Entry, Stats s) { return s.n_pages ? double(s.n_pages_used) / s.n_pages : 0.0; }},
     {"rocmforge_kv_pages", "Pages for keys and values", kGauge, [](Entry, Stats s) { return double(s.n_pages); }},
+    {"rocmforge_kv_page_tokens", "Tokens per page", kGauge, [](Entry, Stats) { return double(kPageTokens); }},
     {"rocmforge_prefix_cache_queries_total", "Prompt tokens looked up among computed prefixes", kCounter,
      [](Entry, Stats s) { return double(s.n_prefix_queries); }},
     {"rocmforge_prefix_cache_hits_total", "Prompt tokens found computed", kCounter,
@@ -94,6 +98,36 @@ const EngineFamily kEngineFamilies[] = {
     {"rocmforge_weights_read_bytes_total", "Bytes of weights read from the file", kCounter,
      [](Entry, Stats s) { return double(s.loading.read_bytes); }},
 };
+
+struct Alias {
+  std::string_view ours;
+  const char* vllm;
+};
+constexpr Alias kAliases[] = {
+    {"rocmforge_requests_running", "vllm:num_requests_running"},
+    {"rocmforge_requests_waiting", "vllm:num_requests_waiting"},
+    {"rocmforge_kv_cache_usage_ratio", "vllm:kv_cache_usage_perc"},
+    {"rocmforge_kv_cache_usage_ratio", "vllm:gpu_cache_usage_perc"},  // an earlier name of the same
+    {"rocmforge_prefix_cache_queries_total", "vllm:prefix_cache_queries_total"},
+    {"rocmforge_prefix_cache_hits_total", "vllm:prefix_cache_hits_total"},
+    {"rocmforge_prompt_tokens_total", "vllm:prompt_tokens_total"},
+    {"rocmforge_generation_tokens_total", "vllm:generation_tokens_total"},
+    {"rocmforge_time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
+};
+
+void add_aliases(std::vector<MetricFamily>& families) {
+  std::vector<MetricFamily> more;
+  for (const Alias& alias : kAliases) {
+    const auto found = std::ranges::find(families, alias.ours, &MetricFamily::name);
+    if (found == families.end()) continue;
+    MetricFamily& family = more.emplace_back(*found);
+    family.name = alias.vllm;
+    for (ClientMetric& metric : family.metric) {
+      for (ClientMetric::Label& label : metric.label) label.name = "model_name";
+    }
+  }
+  std::ranges::move(more, std::back_inserter(families));
+}
 
 }  // namespace
 
@@ -175,9 +209,11 @@ std::string Metrics::render(const std::vector<ModelEntry>& models, const HttpSta
   std::vector<MetricFamily> families = state_->registry.Collect();
   for (const EngineFamily& engine_family : kEngineFamilies) {
     MetricFamily family{engine_family.name, engine_family.help, engine_family.type, {}};
+    const bool is_count = engine_family.type == kCounter;  // counts go on while a model is unloaded
     for (const ModelEntry& entry : models) {
-      if (!entry.engine) continue;
-      family.metric.push_back(sample(entry.name, engine_family.value(entry, *entry.engine), engine_family.type));
+      if (!entry.engine && !(is_count && entry.n_loads > 0)) continue;
+      const EngineStats& stats = is_count ? entry.counts : *entry.engine;
+      family.metric.push_back(sample(entry.name, engine_family.value(entry, stats), engine_family.type));
     }
     if (!family.metric.empty()) families.push_back(std::move(family));
   }
@@ -191,6 +227,22 @@ std::string Metrics::render(const std::vector<ModelEntry>& models, const HttpSta
                       "Connections beyond the limit",
                       kCounter,
                       {sample("", double(http.n_refused), kCounter)}});
+  const struct {
+    const char *name, *help;
+    double value;
+    MetricType type;
+  } more[] = {
+      {"rocmforge_http_connections_made_room_total", "Idle connections closed for new ones", double(http.n_made_room),
+       kCounter},
+      {"rocmforge_http_bodies_dropped_total", "Bodies that arrived too slowly while there was no room",
+       double(http.n_dropped_bodies), kCounter},
+      {"rocmforge_http_body_bytes", "Bytes of request bodies that are held", double(http.body_bytes), kGauge},
+      {"rocmforge_workers_queued", "Work that waits for a worker thread", double(http.workers.n_queued), kGauge},
+      {"rocmforge_workers_longest_seconds", "How long the longest work has been running",
+       double(http.workers.longest.count()) / 1000, kGauge},
+  };
+  for (const auto& one : more) families.push_back({one.name, one.help, one.type, {sample("", one.value, one.type)}});
+  add_aliases(families);
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, families);
   return std::move(out).str();

@@ -1,6 +1,7 @@
 #pragma once
 // What the server measures, in Prometheus' text format. Histograms are filled as requests go; gauges and counters of
-// models are read from their engines when somebody asks. The only label is `model`.
+// models are read from their engines when somebody asks. The only label is `model`. Routers and dashboards made for
+// vLLM find the figures they ask for under vLLM's names, too; there the label is `model_name`.
 //
 // Threads: everything may be called from any thread and takes well under a microsecond, except render().
 // prometheus-cpp is included by metrics.cpp alone.

@@ -7,9 +7,10 @@ import { apiKey } from "./store.js";
 
 // What a person is told: a title, and the server's own words.
 export class ApiError extends Error {
-  constructor(title, detail, { status = 0, code = null } = {}) {
+  // more: what else the server's error holds.
+  constructor(title, detail, { status = 0, code = null, more = {} } = {}) {
     super(detail || title);
-    Object.assign(this, { title, detail, status, code });
+    Object.assign(this, { title, detail, status, code, more });
   }
 }
 
@@ -72,11 +73,11 @@ function toError(status, error, retryAfter) {
   const code = typeof error?.code === "string" ? error.code : null;
   const detail = typeof error?.message === "string" ? error.message : `The server answered with status ${status}.`;
   const wait = /^\d+$/.test(retryAfter ?? "") ? ` Try again in ${retryAfter} s.` : "";
-  return new ApiError(titleOf(status, code), detail + wait, { status, code });
+  return new ApiError(titleOf(status, code), detail + wait, { status, code, more: error ?? {} });
 }
 
 function titleOf(status, code) {
-  if (code === "context_length_exceeded") return "This conversation is too long for the model";
+  if (code === "context_length_exceeded") return "This is too long for the model";
   switch (status) {
     case 400:
       return "The server did not accept the request";

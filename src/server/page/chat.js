@@ -1,7 +1,12 @@
 // One answer being generated: the request, its chunks, its figures. Knows nothing of the page.
 
 import { ApiError, streamChat } from "./api.js";
+import { fit, lastMeasure, measure } from "./context.js";
 import { samplingOptions, systemPrompt } from "./settings.js";
+
+const MAX_ATTEMPTS = 4;
+const MIN_RATE_TOKENS = 8; // the rate of fewer tokens is chance
+const MIN_RATE_SECONDS = 0.25; // pieces that arrive together tell when they arrived, not when they were made
 
 // Templates want the roles to alternate: failed answers are left out, what then stands side by side is joined.
 export function requestMessages(messages, system) {
@@ -28,40 +33,66 @@ export class Generation {
     this.message = message;
   }
 
-  stop() {
+  // `reason` is what the answer's end is called.
+  stop(reason = "stopped") {
+    if (this.#controller.signal.aborted) return;
+    this.message.finish = reason;
     this.#controller.abort();
   }
 
+  // model: {id, nContext}, the latter 0 where it is not known.
   async run(model, past, onprogress) {
-    const { message } = this;
-    const body = {
-      model,
-      messages: requestMessages(past, systemPrompt()),
-      ...samplingOptions(),
-      stream: true,
-      stream_options: { include_usage: true },
-    };
-    let usage = null;
+    const { max_tokens: asked = null, ...options } = samplingOptions();
+    const system = systemPrompt();
+    let { nContext } = model;
+    let tokensPerCharacter = lastMeasure(past);
     try {
-      for await (const chunk of streamChat(body, this.#controller.signal)) {
-        usage = chunk.usage ?? usage;
-        const choice = chunk.choices?.[0];
-        if (!choice) continue;
-        if (choice.finish_reason) message.finish = choice.finish_reason;
-        const text = choice.delta?.content || "";
-        const reasoning = choice.delta?.reasoning_content || choice.delta?.reasoning || "";
-        if (!text && !reasoning) continue;
-        this.#count();
-        message.content += text;
-        message.reasoning += reasoning;
-        message.stats = this.#figures(this.#nPieces);
-        onprogress(text, reasoning);
+      for (let attempt = 1; ; attempt++) {
+        const fitted = fit(past, { system, nContext, tokensPerCharacter, maxTokens: asked });
+        this.message.omitted = fitted.nOmitted || undefined;
+        const limit = fitted.maxTokens ? { max_tokens: fitted.maxTokens } : {};
+        const messages = requestMessages(past.slice(fitted.nOmitted), system);
+        try {
+          return await this.#stream({ model: model.id, messages, ...options, ...limit }, onprogress);
+        } catch (error) {
+          // The server has counted: once more with what it says, if that changes anything.
+          const { n_ctx, n_prompt_tokens } = error.more ?? {};
+          if (error.code !== "context_length_exceeded" || attempt === MAX_ATTEMPTS || !(n_ctx > 0)) throw error;
+          nContext = n_ctx;
+          tokensPerCharacter = Math.max(measure(messages, n_prompt_tokens) ?? 0, tokensPerCharacter * 1.3);
+          if (past.length - fitted.nOmitted <= 1 && n_prompt_tokens >= n_ctx) throw error; // the question alone
+        }
       }
-      if (usage && this.#nPieces) message.stats = this.#figures(usage.completion_tokens);
     } catch (error) {
-      if (error.name === "AbortError") message.finish = "stopped";
-      else this.fail(error);
+      if (this.#controller.signal.aborted) return; // stop() has said why
+      this.fail(error);
     }
+  }
+
+  async #stream(body, onprogress) {
+    const { message } = this;
+    const request = { ...body, stream: true, stream_options: { include_usage: true } };
+    let usage = null;
+    let timings = null;
+    for await (const chunk of streamChat(request, this.#controller.signal)) {
+      usage = chunk.usage ?? usage;
+      timings = chunk.timings ?? timings;
+      const choice = chunk.choices?.[0];
+      if (!choice) continue;
+      if (choice.finish_reason) message.finish = choice.finish_reason;
+      const text = choice.delta?.content || "";
+      const reasoning = choice.delta?.reasoning_content || choice.delta?.reasoning || "";
+      if (!text && !reasoning) continue;
+      this.#count();
+      message.content += text;
+      message.reasoning += reasoning;
+      message.stats = this.#figures(this.#nPieces);
+      onprogress(text, reasoning);
+    }
+    if (!usage || !this.#nPieces) return;
+    message.stats = this.#figures(usage.completion_tokens, timings);
+    const all = [...body.messages, { content: message.content + message.reasoning }];
+    message.stats.tokens_per_character = measure(all, usage.prompt_tokens + usage.completion_tokens);
   }
 
   fail(error) {
@@ -75,12 +106,15 @@ export class Generation {
     this.#nPieces++;
   }
 
-  // Pieces stand for tokens until the server says how many there were.
-  #figures(n) {
+  // Pieces stand for tokens until the server says how many there were. Its own times are those of the tokens; what is
+  // measured here is when they arrived.
+  #figures(n, timings = null) {
     const seconds = (this.#last - this.#first) / 1000;
+    const measured = seconds >= MIN_RATE_SECONDS ? (n - 1) / seconds : null;
+    const rate = timings?.predicted_per_second ?? measured;
     return {
       first_token_s: (this.#first - this.#start) / 1000,
-      tokens_per_s: n > 1 && seconds > 0 ? (n - 1) / seconds : null,
+      tokens_per_s: n >= MIN_RATE_TOKENS ? rate : null,
       n_tokens: n,
     };
   }

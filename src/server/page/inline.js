@@ -1,11 +1,14 @@
-// Markdown inside a paragraph: code, emphasis, strike-through, links. Linear in the text, nesting bounded.
+// Markdown inside a paragraph: code, emphasis, strike-through, links. Linear in the text, nesting bounded. LaTeX, in
+// \( \), \[ \], $ $ or $$ $$, is shown as it was written.
 // The text is a model's, so hostile: it becomes text nodes and a fixed set of elements; links lead to http and https only.
 
 import { el } from "./dom.js";
 
 const MAX_DEPTH = 32;
-const SPECIAL = /[\\`*_~![\]<\n]|https?:\/\//g;
+const SPECIAL = /[\\`*_~![\]<\n$]|https?:\/\//g;
 const ESCAPABLE = /[!-/:-@[-`{-~]/;
+// One line, no space inside the marks, no digit after: $5 and $10 are no formula.
+const DOLLAR_MATH = /\$(?![\s$])(?:[^$\\`\n]|\\[^\n])+\$(?!\d)/y;
 const SPACE = /\s/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
@@ -31,6 +34,7 @@ class InlineParser {
     this.position = 0;
     this.frames = [{ kind: "root", marker: "", nodes: [] }];
     this.noCodeEndAfter = new Map(); // length of a backtick run -> from where on no such run follows
+    this.mathEnds = new Map(); // mark that ends a formula -> where it was found last, Infinity: nowhere any more
   }
 
   parse() {
@@ -52,8 +56,10 @@ class InlineParser {
 
   special(mark) {
     switch (mark) {
+      case "$":
+        return this.dollarMath();
       case "\\":
-        return this.escape();
+        return this.backslashMath() || this.escape();
       case "`":
         return this.code();
       case "*":
@@ -112,6 +118,52 @@ class InlineParser {
       if (this.frames[i].kind === "[" && kind !== "[") return -1;
     }
     return -1;
+  }
+
+  // \( and \[ stand for themselves, also before their end has come: a model that writes them writes a formula. Not so
+  // where \[a\](b) is a link that was not to be one.
+  backslashMath() {
+    const { text, position } = this;
+    const open = text[position + 1];
+    if (open === ")" || (open === "]" && text[position + 2] !== "(")) return this.take(2);
+    if (open !== "(" && open !== "[") return false;
+    const close = open === "(" ? "\\)" : "\\]";
+    const end = this.findMathEnd(close, position + 2);
+    if (end < 0) return this.take(2);
+    if (open === "[" && text[end + 2] === "(") return false;
+    return this.takeMath(end + 2);
+  }
+
+  dollarMath() {
+    const { text, position } = this;
+    if (text[position + 1] === "$") {
+      const end = this.findMathEnd("$$", position + 2);
+      return end < 0 ? this.take(2) : this.takeMath(end + 2);
+    }
+    DOLLAR_MATH.lastIndex = position;
+    if (!DOLLAR_MATH.test(text) || SPACE.test(text[DOLLAR_MATH.lastIndex - 2])) return false;
+    return this.takeMath(DOLLAR_MATH.lastIndex);
+  }
+
+  findMathEnd(mark, from) {
+    let end = this.mathEnds.get(mark) ?? -1;
+    if (end < from) {
+      end = this.text.indexOf(mark, from);
+      this.mathEnds.set(mark, end < 0 ? Infinity : end);
+    }
+    return end === Infinity ? -1 : end;
+  }
+
+  takeMath(end) {
+    while (this.position < end) {
+      const lineEnd = this.text.indexOf("\n", this.position);
+      if (lineEnd < 0 || lineEnd >= end) this.take(end - this.position);
+      else {
+        this.take(lineEnd - this.position);
+        this.lineBreak();
+      }
+    }
+    return true;
   }
 
   escape() {

@@ -6,6 +6,7 @@ import { renderInline } from "./inline.js";
 
 const MAX_DEPTH = 12;
 const MAX_COLUMNS = 64;
+const MAX_MATH_LINES = 200;
 // None of these may need more than linear time on any line.
 const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*))?$/s;
@@ -72,6 +73,23 @@ function startsBlock(line) {
   );
 }
 
+// The line in which a formula that this line opens is closed: within it nothing begins a block. The line itself where
+// it opens none, or where an empty line comes first. A formula that is still being written goes on to the end.
+function endOfMath(lines, at) {
+  const line = lines[at];
+  const open = line.lastIndexOf("\\[");
+  const isDollars = /^\s*\$\$/.test(line);
+  if (open < 0 && !isDollars) return at;
+  const close = isDollars ? "$$" : "\\]";
+  if (line.includes(close, isDollars ? line.indexOf("$$") + 2 : open)) return at;
+  for (let end = at + 1; end < lines.length; end++) {
+    if (end - at > MAX_MATH_LINES) return at;
+    if (lines[end].trim() === "") return end === lines.length - 1 ? end - 1 : at;
+    if (lines[end].includes(close)) return end;
+  }
+  return lines.length - 1;
+}
+
 function parseBlocks(lines, depth) {
   const blocks = [];
   let at = 0;
@@ -108,8 +126,8 @@ function parseBlock(lines, at, depth) {
   }
   const alignments = tableAlignments(line, lines[at + 1]);
   if (alignments) return parseTable(lines, at, alignments);
-  let end = at + 1;
-  while (end < lines.length && lines[end].trim() !== "" && !startsBlock(lines[end])) end++;
+  let end = endOfMath(lines, at) + 1;
+  while (end < lines.length && lines[end].trim() !== "" && !startsBlock(lines[end])) end = endOfMath(lines, end) + 1;
   return {
     type: "paragraph",
     text: lines

@@ -10,14 +10,35 @@ const POLL_MS = 400;
 const MAX_POLLS_WITHOUT_CHANGE = 20; // what does not move any more is all that is wanted of the weights
 const STATES = { ready: "ready", loading: "loading", unloaded: "not loaded", failed: "failed to load" };
 
+// An error is told as a text or as an object with one.
+function messageOf(error) {
+  const text = error?.message ?? error;
+  return typeof text === "string" ? text : "";
+}
+
+// A model that is not told who speaks goes on with what it is given.
+export const continuesText = (model) => ["joined", "none"].includes(model?.chatTemplate);
+
+// What a person should know of a model before asking it; empty where there is nothing to tell.
+export function noticeOf(model) {
+  if (model?.state === "failed" && model.error) return `${model.id} could not be loaded: ${model.error}`;
+  if (model?.chatTemplate === "joined") return "This model continues text: it does not answer questions.";
+  if (model?.chatTemplate === "none")
+    return "This model’s file has no chat template: it continues text and may not answer questions.";
+  return "";
+}
+
 export class Models {
-  #models = []; // {id, state, progress}, the latter two as far as known
+  #models = []; // {id, nContext, chatTemplate, state, progress, told, error}, as far as known
+  #onchange;
   #timer = 0;
   #action = null; // of the button beside the model
   #lastSeen = "";
   #nUnchanged = 0;
 
-  constructor() {
+  // onchange(): the model, or what is known of it, is another.
+  constructor(onchange) {
+    this.#onchange = onchange;
     $("model").addEventListener("change", () => {
       chosenModel.set($("model").value);
       this.#show();
@@ -27,10 +48,10 @@ export class Models {
 
   // The name to ask for; empty before the server was reached.
   get current() {
-    return this.#chosen?.id ?? "";
+    return this.chosen?.id ?? "";
   }
 
-  get #chosen() {
+  get chosen() {
     return this.#models.find(({ id }) => id === $("model").value);
   }
 
@@ -52,7 +73,14 @@ export class Models {
   // Throws what the server could not answer.
   async refresh() {
     const { data } = await getJson("v1/models");
-    this.#models = data.map(({ id }) => ({ id }));
+    this.#models = data.map(({ id, context_length, meta, state, error }) => ({
+      id,
+      nContext: context_length > 0 ? context_length : 0,
+      chatTemplate: meta?.chat_template ?? "",
+      state,
+      told: messageOf(error),
+      error: messageOf(error),
+    }));
     this.#fillChoice();
     await this.update();
   }
@@ -61,8 +89,9 @@ export class Models {
   async update() {
     const health = await getJson("health").catch(() => null);
     for (const model of this.#models) {
-      const { state, progress } = health?.models?.find(({ name }) => name === model.id) ?? {};
-      Object.assign(model, { state, progress });
+      const found = health?.models?.find(({ name }) => name === model.id);
+      const { state, progress, error } = found ?? { state: health ? model.state : undefined };
+      Object.assign(model, { state, progress, error: state === "failed" ? model.told || messageOf(error) : "" });
     }
     this.#show();
   }
@@ -88,10 +117,11 @@ export class Models {
   }
 
   #show() {
-    const { state = "", progress } = this.#chosen ?? {};
+    const { state = "", progress } = this.chosen ?? {};
     const isComing = state === "ready" && progress > 0 && progress < 1 && this.#isMoving();
     const isLoading = state === "loading" || isComing;
     const label = $("model-state");
+    label.title = state === "failed" ? (this.chosen?.error ?? "") : "";
     label.dataset.state = isLoading ? "loading" : state;
     label.textContent = isLoading && progress > 0 ? `loading ${Math.floor(progress * 100)} %` : (STATES[state] ?? "");
     this.#offer(state === "unloaded" || state === "failed" ? "Load" : "", () => this.#load());
@@ -100,10 +130,11 @@ export class Models {
     if (progress > 0) bar.value = progress;
     else bar.removeAttribute("value");
     this.#follow(isLoading);
+    this.#onchange();
   }
 
   #isMoving() {
-    const seen = JSON.stringify(this.#chosen);
+    const seen = JSON.stringify(this.chosen);
     this.#nUnchanged = seen === this.#lastSeen ? this.#nUnchanged + 1 : 0;
     this.#lastSeen = seen;
     return this.#nUnchanged <= MAX_POLLS_WITHOUT_CHANGE;

@@ -5,7 +5,7 @@ import { settings } from "./store.js";
 
 const FIELDS = [
   { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0: always the likeliest" },
-  { name: "max_tokens", label: "Max tokens", min: 1, max: 1000000, step: 1, hint: "Length of an answer" },
+  { name: "max_tokens", label: "Max tokens", min: 1, max: 1000000, step: 1, hint: "By default half of what is left" },
   { name: "top_p", label: "Top-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
   { name: "top_k", label: "Top-k", min: 0, max: 1000000, step: 1, hint: "0: off" },
   { name: "min_p", label: "Min-p", min: 0, max: 1, step: 0.01, hint: "0 to 1" },
@@ -15,7 +15,15 @@ const FIELDS = [
   { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
 ];
 
-const isValid = ({ min, max }, value) => typeof value === "number" && value >= min && value <= max;
+const isValid = ({ min, max, step }, value) =>
+  typeof value === "number" && value >= min && value <= max && (step !== 1 || Number.isInteger(value));
+
+// What is wrong with a field's value, and what is used instead.
+function problem({ min, max, step }) {
+  const number = step === 1 ? "a whole number" : "a number";
+  const range = max >= 1e6 ? `from ${min}` : `from ${min} to ${max}`;
+  return `Not used: must be ${number} ${range}. The default is used.`;
+}
 
 // What goes into a request: valid values only.
 export function samplingOptions() {
@@ -40,12 +48,14 @@ export function setUpSettings() {
     system.value = typeof stored.system === "string" ? stored.system : "";
     FIELDS.forEach((field, i) => {
       inputs[i].value = isValid(field, stored[field.name]) ? stored[field.name] : "";
+      showHint(field, inputs[i]);
     });
   };
   const save = () => {
     const values = { system: system.value };
-    FIELDS.forEach(({ name }, i) => {
-      if (inputs[i].value !== "" && inputs[i].validity.valid) values[name] = inputs[i].valueAsNumber;
+    FIELDS.forEach((field, i) => {
+      if (isValid(field, inputs[i].valueAsNumber)) values[field.name] = inputs[i].valueAsNumber;
+      showHint(field, inputs[i]);
     });
     settings.save(values);
   };
@@ -62,6 +72,13 @@ export function setUpSettings() {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close(); // the backdrop
   });
+}
+
+// A field that holds no number the browser can read is not empty, though its value is.
+function showHint(field, input) {
+  const isWrong = input.validity.badInput || (input.value !== "" && !isValid(field, input.valueAsNumber));
+  input.setAttribute("aria-invalid", String(isWrong));
+  $(`${input.id}-hint`).textContent = isWrong ? problem(field) : field.hint;
 }
 
 function makeField({ name, label, min, max, step, hint }) {

@@ -1,7 +1,7 @@
 // The list of conversations: open, rename, delete with undo; on a phone a drawer.
 
 import { $, el, iconButton } from "./dom.js";
-import { listConversations, loadConversation, removeConversation, saveConversation } from "./store.js";
+import { listConversations, loadConversation, removeConversation, saveConversation, saveHead } from "./store.js";
 import { toast } from "./toast.js";
 
 const PHONE = matchMedia("(max-width: 48rem)");
@@ -26,9 +26,6 @@ export class Sidebar {
         event.stopPropagation();
         this.toggle(false);
       }
-    });
-    window.addEventListener("storage", (event) => {
-      if (event.key === null || event.key.startsWith("rocmforge.head.")) this.refresh();
     });
   }
 
@@ -98,7 +95,7 @@ export class Sidebar {
       isDone = true;
       const conversation = name && name !== title ? loadConversation(id) : null;
       if (conversation) {
-        saveConversation({ ...conversation, title: name });
+        saveHead({ ...conversation, title: name });
         this.#handlers.renamed(id, name);
       }
       input.remove();

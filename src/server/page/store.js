@@ -1,19 +1,31 @@
-// What the browser keeps. Each conversation has a key of its own, so that two tabs do not overwrite each other's; the
-// list reads the small `head` keys only.
+// What the browser keeps. Every message has a key of its own: a tab writes and removes only the messages that it made
+// or took away, so two tabs with one conversation lose nothing of each other's.
 //
-//   rocmforge.head.ID  {title, updated}      rocmforge.chat.ID  {messages}
+//   rocmforge.head.ID  {title, updated}      rocmforge.msg.ID.MESSAGE  one message
+//   rocmforge.chat.ID  {messages}, as earlier versions kept a conversation: taken apart when it is read
 //   rocmforge.settings, .model, .theme       rocmforge.key (of the tab: session storage)
 //
-// A message is {role, content} and, of the assistant, {reasoning, stats, finish, error}.
+// A message is {id, role, content} and, of the assistant, {reasoning, stats, finish, error, omitted}. Messages stand in
+// the order of their ids: a question's id is its time and some random letters, its answer's is the same with ".a".
 
 const PREFIX = "rocmforge.";
 const ROLES = ["user", "assistant"];
+const N_TIME = 9; // letters of a time; enough until the year 5188
+const N_RANDOM = 4;
 
 function read(key, fallback) {
   try {
-    return JSON.parse(localStorage.getItem(PREFIX + key)) ?? fallback;
+    return parse(localStorage.getItem(PREFIX + key)) ?? fallback;
   } catch {
     return fallback;
+  }
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
   }
 }
 
@@ -35,51 +47,119 @@ function remove(key) {
   }
 }
 
-function keys() {
+// What follows `prefix` in the keys that begin with it.
+function keysAfter(prefix) {
   try {
-    return Object.keys(localStorage);
+    const start = PREFIX + prefix;
+    return Object.keys(localStorage)
+      .filter((key) => key.startsWith(start))
+      .map((key) => key.slice(start.length));
   } catch {
     return [];
   }
 }
 
 const text = (value) => (typeof value === "string" ? value : "");
+const byId = (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+// Whatever lies in the storage, the result has the shape that the page relies on, or is null.
+function toMessage(id, value) {
+  if (!value || !ROLES.includes(value.role)) return null;
+  return { ...value, id, content: text(value.content), reasoning: text(value.reasoning) };
+}
 
 export function listConversations() {
-  return keys()
-    .filter((key) => key.startsWith(`${PREFIX}head.`))
-    .map((key) => {
-      const id = key.slice(PREFIX.length + 5);
+  return keysAfter("head.")
+    .map((id) => {
       const head = read(`head.${id}`, {});
       return { id, title: text(head.title) || "Untitled", updated: Number(head.updated) || 0 };
     })
     .sort((a, b) => b.updated - a.updated);
 }
 
-// Whatever lies in the storage, the result has the shape that the page relies on.
 export function loadConversation(id) {
-  const stored = read(`chat.${id}`, null);
-  if (!stored || !Array.isArray(stored.messages)) return null;
-  const messages = stored.messages
-    .filter((message) => message && ROLES.includes(message.role))
-    .map((message) => ({ ...message, content: text(message.content), reasoning: text(message.reasoning) }));
+  const old = takeApart(id);
+  const own = keysAfter(`msg.${id}.`).map((key) => toMessage(key, read(`msg.${id}.${key}`, null)));
+  const messages = [...new Map([...old, ...own].filter(Boolean).map((message) => [message.id, message])).values()];
+  if (messages.length === 0) return null;
   const head = read(`head.${id}`, {});
-  return { id, title: text(head.title), updated: Number(head.updated) || 0, messages };
+  return { id, title: text(head.title), updated: Number(head.updated) || 0, messages: messages.sort(byId) };
 }
 
-export function saveConversation({ id, title, updated, messages }) {
-  return write(`chat.${id}`, { messages }) && write(`head.${id}`, { title, updated });
+// The messages of an earlier version's conversation get keys of their own, the same in every tab. Where there is no
+// room for that, it stays as it is and its messages are returned.
+function takeApart(id) {
+  const stored = read(`chat.${id}`, null);
+  if (!Array.isArray(stored?.messages)) return [];
+  const messages = stored.messages.map((value, i) => toMessage(i.toString(36).padStart(N_TIME + N_RANDOM, "0"), value));
+  const kept = messages.filter(Boolean);
+  remove(`chat.${id}`);
+  if (kept.every((message) => saveMessage(id, message))) return [];
+  for (const message of kept) removeMessage(id, message);
+  write(`chat.${id}`, stored);
+  return kept;
+}
+
+export function saveHead({ id, title, updated }) {
+  return write(`head.${id}`, { title, updated });
+}
+
+export function saveMessage(id, { id: key, ...message }) {
+  return write(`msg.${id}.${key}`, message);
+}
+
+export function removeMessage(id, message) {
+  remove(`msg.${id}.${message.id}`);
+}
+
+export function saveConversation(conversation) {
+  return conversation.messages.every((message) => saveMessage(conversation.id, message)) && saveHead(conversation);
 }
 
 export function removeConversation(id) {
   remove(`head.${id}`);
   remove(`chat.${id}`);
+  for (const key of keysAfter(`msg.${id}.`)) remove(`msg.${id}.${key}`);
+}
+
+// What other tabs do. heads(): the list may have changed; message(conversation, id, message): it was written, or, with
+// null, removed; cleared(): everything was.
+export function watchOtherTabs({ heads, message, cleared }) {
+  window.addEventListener("storage", ({ key, newValue, storageArea }) => {
+    if (storageArea !== window.localStorage) return;
+    if (key === null) return cleared();
+    if (key.startsWith(`${PREFIX}head.`)) heads();
+    const found = /^rocmforge\.msg\.([0-9a-z]+)\.([0-9a-z.]+)$/.exec(key);
+    if (found) message(found[1], found[2], newValue === null ? null : toMessage(found[2], parse(newValue)));
+  });
+}
+
+function randomText(n, letter) {
+  return Array.from(crypto.getRandomValues(new Uint8Array(n)), letter).join("");
 }
 
 export function newConversation() {
-  const bytes = crypto.getRandomValues(new Uint8Array(8));
-  const id = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const id = randomText(8, (byte) => byte.toString(16).padStart(2, "0"));
   return { id, title: "", updated: Date.now(), messages: [] };
+}
+
+// After all that the conversation has, also when the clock was set back.
+export function newQuestion({ messages }, content) {
+  const last = parseInt(messages.at(-1)?.id.slice(0, N_TIME) ?? "0", 36);
+  const time = Math.max(Date.now(), (last || 0) + 1);
+  const id = time.toString(36).padStart(N_TIME, "0") + randomText(N_RANDOM, (byte) => (byte % 36).toString(36));
+  return { id, role: "user", content };
+}
+
+export function newAnswer(question) {
+  return { id: `${question.id}.a`, role: "assistant", content: "", reasoning: "" };
+}
+
+// Puts a message where it belongs, in the place of one with its id.
+export function putMessage({ messages }, message) {
+  const at = messages.findIndex(({ id }) => id >= message.id);
+  if (at < 0) messages.push(message);
+  else messages.splice(at, messages[at].id === message.id ? 1 : 0, message);
 }
 
 export const settings = { load: () => read("settings", {}), save: (values) => write("settings", values) };

@@ -1,27 +1,37 @@
 // The conversation as it is shown. The view stays at the end only while the reader is there.
 
-import { $, appendAll, copyFrom, el, icon, iconButton } from "./dom.js";
+import { $, copyFrom, el, icon, iconButton } from "./dom.js";
 import { MarkdownView, renderMarkdown } from "./markdown.js";
 
 const NEAR_END_PX = 48;
-const EXAMPLES = ["Tell a story about a little dragon", "Why is the sky blue?", "Write a haiku about rain"];
+const QUESTIONS = {
+  title: "What shall we talk about?",
+  examples: ["Tell a story about a little dragon", "Why is the sky blue?", "Write a haiku about rain"],
+};
+const BEGINNINGS = {
+  title: "Write a beginning",
+  examples: ["Once upon a time there was a king", "It was a dark and stormy night", "The old sailor looked at the sea"],
+};
 
 export function describeStats({ first_token_s, tokens_per_s, n_tokens } = {}) {
   const parts = [];
   if (Number.isFinite(first_token_s)) parts.push(`first token ${first_token_s.toFixed(2)} s`);
-  if (Number.isFinite(tokens_per_s)) parts.push(`${tokens_per_s.toFixed(1)} tok/s`);
+  if (Number.isFinite(tokens_per_s) && n_tokens >= 8) parts.push(`${tokens_per_s.toFixed(1)} tok/s`);
   if (Number.isFinite(n_tokens)) parts.push(`${n_tokens} token${n_tokens === 1 ? "" : "s"}`);
   return parts.join(" · ");
 }
 
-const ENDINGS = { stopped: "stopped", length: "token limit reached" };
+const ENDINGS = { stopped: "stopped", left: "stopped when the page was left", length: "token limit reached" };
 
-// handlers: example(text), edit(message, text), regenerate()
+// handlers: example(text), edit(message, text), regenerate(message), newChat(message)
 export class Thread {
   #handlers;
   #scroller = $("thread");
   #messages = $("messages");
   #isAtEnd = true;
+  #views = [];
+  #continuesText = false;
+  #notice = "";
 
   constructor(handlers) {
     this.#handlers = handlers;
@@ -37,19 +47,35 @@ export class Thread {
 
   // `live` is the message that is being generated, if it belongs here. Returns its view.
   show(messages, live = null) {
-    const views = messages.map((message) => this.#view(message, message === live));
+    this.#views = [];
     this.#messages.replaceChildren();
-    appendAll(this.#messages, views.length ? views.map((view) => view.root) : [this.#welcome()]);
+    const view = this.update(messages, live);
     this.scrollToEnd();
-    return views.find((view) => view.message === live) ?? null;
+    return view;
   }
 
-  add(message, isLive = false) {
-    const view = this.#view(message, isLive);
-    this.#messages.querySelector(":scope > .welcome")?.remove();
-    this.#messages.append(view.root);
+  // As show(), but what is shown already, and what is being done with it, stays.
+  update(messages, live = null) {
+    const shown = new Map(this.#views.map((view) => [view.message, view]));
+    this.#views = messages.map((message) => shown.get(message) ?? this.#view(message, message === live));
+    const roots = this.#views.length ? this.#views.map((view) => view.root) : [this.#welcome()];
+    const wanted = new Set(roots);
+    for (const node of [...this.#messages.children]) if (!wanted.has(node)) node.remove();
+    let next = this.#messages.firstElementChild;
+    for (const root of roots) {
+      if (root === next) next = next.nextElementSibling;
+      else this.#messages.insertBefore(root, next);
+    }
     this.follow();
-    return view;
+    return this.#views.find((view) => view.message === live) ?? null;
+  }
+
+  // An empty conversation shows examples that suit the model, and what is to be known of it.
+  setModel(continuesText, notice) {
+    if (continuesText === this.#continuesText && notice === this.#notice) return;
+    this.#continuesText = continuesText;
+    this.#notice = notice;
+    if (this.#views.length === 0) this.update([]);
   }
 
   #view(message, isLive) {
@@ -78,16 +104,19 @@ export class Thread {
   #welcome() {
     const mark = icon("mark");
     mark.setAttribute("class", "mark");
-    const examples = EXAMPLES.map((text) =>
-      el("button", { type: "button", onclick: () => this.#handlers.example(text) }, text),
-    );
+    const { title, examples } = this.#continuesText ? BEGINNINGS : QUESTIONS;
     return el(
       "div.welcome",
       {},
       mark,
-      el("h2", {}, "What shall we talk about?"),
+      el("h2", {}, title),
+      this.#notice ? el("p", {}, this.#notice) : null,
       el("p", {}, "The model runs on this server. Nothing you write leaves it."),
-      el("div.examples", {}, examples),
+      el(
+        "div.examples",
+        {},
+        examples.map((text) => el("button", { type: "button", onclick: () => this.#handlers.example(text) }, text)),
+      ),
     );
   }
 }
@@ -164,6 +193,7 @@ class AnswerView {
     this.thread = thread;
     this.body = el("div.answer");
     this.root = el("article.message.assistant", {}, el("h2.unseen", {}, "Answer"), this.body);
+    this.#showOmitted();
     if (!isLive) {
       if (message.reasoning) renderMarkdown(this.#thinking(), message.reasoning);
       renderMarkdown(this.body, message.content);
@@ -196,6 +226,7 @@ class AnswerView {
     this.#render(true);
     this.waiting?.remove();
     this.root.removeAttribute("aria-busy");
+    this.#showOmitted();
     this.#showEnd();
     this.thread.follow();
   }
@@ -232,6 +263,15 @@ class AnswerView {
     return answer;
   }
 
+  // That the beginning of the conversation was not sent is said where it first matters: above the answer.
+  #showOmitted() {
+    const { omitted } = this.message;
+    if (!(omitted > 0) || this.root.querySelector(".omitted")) return;
+    const what = omitted === 1 ? "first message was" : `first ${omitted} messages were`;
+    const text = `The conversation has become too long for the model: its ${what} left out.`;
+    this.root.prepend(el("p.omitted", {}, text));
+  }
+
   #showEnd() {
     const { content, error, finish, stats } = this.message;
     if (error) this.root.append(this.#errorBox(error));
@@ -241,18 +281,22 @@ class AnswerView {
       tools.append(button);
     }
     if (!error) tools.append(iconButton("again", "Regenerate", () => this.handlers.regenerate(this.message)));
-    const notes = [describeStats(stats ?? {}), ENDINGS[finish]].filter(Boolean).join(" · ");
+    const ending = error ? "" : finish ? ENDINGS[finish] : "not complete";
+    const notes = [describeStats(stats ?? {}), ending].filter(Boolean).join(" · ");
     if (notes) tools.append(el("span.stats", {}, notes));
     if (tools.childNodes.length) this.root.append(tools);
   }
 
-  #errorBox({ title, detail }) {
+  // A text that does not fit will not fit the next time either.
+  #errorBox({ title, detail, code }) {
+    const [label, act] =
+      code === "context_length_exceeded" ? ["New chat", this.handlers.newChat] : ["Retry", this.handlers.regenerate];
     return el(
       "div.error",
       { role: "alert" },
       el("strong", {}, String(title ?? "Error")),
       el("p", {}, String(detail ?? "")),
-      el("button.quiet-button", { type: "button", onclick: () => this.handlers.regenerate(this.message) }, "Retry"),
+      el("button.quiet-button", { type: "button", onclick: () => act(this.message) }, label),
     );
   }
 }

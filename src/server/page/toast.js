@@ -2,6 +2,8 @@
 
 import { $ } from "./dom.js";
 
+const SHOWN_MS = 7000;
+const SHOWN_WITH_ACTION_MS = 15000;
 let timer = 0;
 
 export function toast(text, action = "", onaction = null) {
@@ -11,11 +13,13 @@ export function toast(text, action = "", onaction = null) {
   button.hidden = !onaction;
   button.textContent = action;
   button.onclick = () => {
-    $("toast").hidden = true;
+    hideToast();
     onaction();
   };
   $("toast").hidden = false;
-  timer = setTimeout(() => {
-    $("toast").hidden = true;
-  }, 7000);
+  timer = setTimeout(hideToast, onaction ? SHOWN_WITH_ACTION_MS : SHOWN_MS);
+}
+
+export function hideToast() {
+  $("toast").hidden = true;
 }

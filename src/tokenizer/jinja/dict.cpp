@@ -1,39 +1,38 @@
 #include "tokenizer/jinja/dict.h"
 
+#include <bit>
 #include <cmath>
-#include <functional>
 
+#include "base/seeded_hash.h"
 #include "tokenizer/jinja/objects.h"
 
 namespace rocmforge::jinja {
 namespace {
 
-constexpr size_t kScanLimit = 8;
-
-size_t hash_text(std::string_view text) {
-  return std::hash<std::string_view>{}(text);
-}
-
-size_t hash_key(const Value& key) {
+// Equal keys of different kinds have one hash; keys of templates and requests meet a hash that they cannot know.
+uint64_t hash_key(const Value& key) {
+  enum class Salt : uint64_t { whole, real, none, undefined, tuple, object };
+  const auto hash = [](uint64_t value, Salt salt) { return seeded_hash(value, static_cast<uint64_t>(salt)); };
   switch (key.kind()) {
     case Kind::none:
-      return 0x9e3779b9;
+      return hash(0, Salt::none);
     case Kind::boolean:
     case Kind::integer:
-      return std::hash<int64_t>{}(key.as_integral());
+      return hash(static_cast<uint64_t>(key.as_integral()), Salt::whole);
     case Kind::real: {
       const double v = key.as_number();
       const bool whole = v == std::floor(v) && std::abs(v) < 9.2e18;
-      return whole ? std::hash<int64_t>{}(static_cast<int64_t>(v)) : std::hash<double>{}(v);
+      return whole ? hash(static_cast<uint64_t>(static_cast<int64_t>(v)), Salt::whole)
+                   : hash(std::bit_cast<uint64_t>(v), Salt::real);
     }
     case Kind::undefined:
-      return 0x85ebca6b;
+      return hash(0, Salt::undefined);
     case Kind::string:
-      return hash_text(key.text());
+      return seeded_hash(key.text());
     case Kind::tuple: {
-      size_t hash = 0x345678;
-      for (const Value& item : key.items()) hash = hash * 1000003 ^ hash_key(item);
-      return hash;
+      uint64_t all = hash(key.items().size(), Salt::tuple);
+      for (const Value& item : key.items()) all = seeded_hash(all, hash_key(item));
+      return all;
     }
     case Kind::list:
     case Kind::dict:
@@ -46,7 +45,7 @@ size_t hash_key(const Value& key) {
     case Kind::loop:
     case Kind::cycler:
     case Kind::joiner:
-      return std::hash<const void*>{}(key.object());
+      return hash(reinterpret_cast<uintptr_t>(key.object()), Salt::object);
   }
   RF_UNREACHABLE("a Kind outside its enum");
 }
@@ -67,30 +66,17 @@ bool same_key(const Value& a, const Value& b) {
 
 }  // namespace
 
-template <class Matches>
-const Dict::Entry* Dict::search(size_t hash, Matches matches) const {
-  if (slots_.empty()) {
-    for (const Entry& entry : entries_) {
-      if (matches(entry.key)) return &entry;
-    }
-    return nullptr;
-  }
-  for (size_t at = hash & (slots_.size() - 1); slots_[at] != 0; at = (at + 1) & (slots_.size() - 1)) {
-    const Entry& entry = entries_[slots_[at] - 1];
-    if (matches(entry.key)) return &entry;
-  }
-  return nullptr;
-}
-
 const Value* Dict::find(const Value& key) const {
-  const Entry* entry = search(slots_.empty() ? 0 : hash_key(key), [&](const Value& k) { return same_key(k, key); });
-  return entry != nullptr ? &entry->value : nullptr;
+  const auto at = index_.find(
+      entries_.size(), [&] { return hash_key(key); }, [&](size_t i) { return same_key(entries_[i].key, key); });
+  return at ? &entries_[*at].value : nullptr;
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const Entry* entry = search(slots_.empty() ? 0 : hash_text(key),
-                              [&](const Value& k) { return k.is(Kind::string) && k.text() == key; });
-  return entry != nullptr ? &entry->value : nullptr;
+  const auto at = index_.find(
+      entries_.size(), [&] { return seeded_hash(key); },
+      [&](size_t i) { return entries_[i].key.is(Kind::string) && entries_[i].key.text() == key; });
+  return at ? &entries_[*at].value : nullptr;
 }
 
 void Dict::set(Value key, Value value) {
@@ -99,21 +85,7 @@ void Dict::set(Value key, Value value) {
     return;
   }
   entries_.push_back({std::move(key), std::move(value)});
-  if (entries_.size() <= kScanLimit) return;
-  if (entries_.size() * 2 > slots_.size()) {
-    slots_.assign(std::max<size_t>(32, slots_.size() * 2), 0);
-    index_from(0);
-  } else {
-    index_from(entries_.size() - 1);
-  }
-}
-
-void Dict::index_from(size_t first) {
-  for (size_t i = first; i < entries_.size(); i++) {
-    size_t at = hash_key(entries_[i].key) & (slots_.size() - 1);
-    while (slots_[at] != 0) at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = static_cast<uint32_t>(i + 1);
-  }
+  index_.add_last(entries_.size(), [&](size_t i) { return hash_key(entries_[i].key); });
 }
 
 }  // namespace rocmforge::jinja

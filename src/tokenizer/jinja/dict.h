@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/entry_index.h"
 #include "tokenizer/jinja/value.h"
 
 namespace rocmforge::jinja {
@@ -29,15 +30,11 @@ class Dict {
   void set(std::string_view key, Value value) { set(Value::string(std::string(key)), std::move(value)); }
 
   // Gives the entries up; for freeing.
-  std::vector<Entry> take() { return slots_.clear(), std::move(entries_); }
+  std::vector<Entry> take() { return index_.clear(), std::move(entries_); }
 
  private:
-  template <class Matches>
-  const Entry* search(size_t hash, Matches matches) const;
-  void index_from(size_t first);
-
   std::vector<Entry> entries_;
-  std::vector<uint32_t> slots_;  // open addressing: entry number + 1, 0 is free; empty while a scan is quicker
+  EntryIndex index_;
 };
 
 }  // namespace rocmforge::jinja

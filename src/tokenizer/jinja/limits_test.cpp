@@ -1,11 +1,15 @@
 // What a hostile template or context may try: T1-T5 of the reliability notes. Every one ends in an error value.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 
 #include "base/json.h"
+#include "support/colliding_keys.h"
+#include "support/cpu_time.h"
 #include "tokenizer/jinja/runtime.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/value.h"
@@ -221,6 +225,30 @@ TEST(JinjaLimits, SearchesRepetitiveTextInLinearTime) {
           "{{ a.split(b)|length }}{{ a.rsplit('b' ~ b[:-1], 3)|length }}{{ a.partition(b)[2] }}{{ a.strip(b)|length }}",
           context),
       "110");
+}
+
+TEST(JinjaLimits, CollidingKeysTakeNoLongerThanOthers) {
+  constexpr size_t kKeys = 10'000;
+  const std::vector<std::string> keys = testing::colliding_keys(kKeys);
+  JsonObject hostile, ordinary;
+  for (size_t i = 0; i < kKeys; i++) {
+    hostile.emplace_back(keys[i], JsonValue(1));
+    ordinary.emplace_back(fmt::format("{:016}", i), JsonValue(1));
+  }
+  const auto render_with = [](const JsonObject& members) {
+    const JsonValue context = JsonObject{{"d", JsonValue(members)}};
+    return testing::cpu_seconds_of([&] { EXPECT_EQ(outcome("{{ d | length }}", context), "10000"); });
+  };
+  EXPECT_LT(render_with(hostile), 8 * render_with(ordinary));
+}
+
+TEST(JinjaLimits, StopsWhenTold) {
+  const std::atomic<bool> stop = true;
+  RenderOptions options;
+  options.control = LoadControl(&stop);
+  const auto result = render("{% for i in range(100000) %}{% endfor %}", JsonObject{}, options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::cancelled);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/seeded_hash.h"
 #include "tokenizer/jinja/ast.h"
 #include "tokenizer/jinja/lexer.h"
 #include "tokenizer/jinja/template.h"
@@ -116,7 +117,7 @@ class Parser {
   const Limits& limits_;
   Offset& failed_at_;
   Program program_;
-  std::unordered_map<std::string_view, NameId> ids_;  // views into the tokens' text
+  std::unordered_map<std::string_view, NameId, SeededTextHash> ids_;  // views into the tokens' text
   size_t at_ = 0;
   size_t depth_ = 0;
   size_t n_for_ = 0;                  // for statements around

@@ -25,6 +25,7 @@ Result<void> Runtime::check() {
   if (options_.clock() > deadline_) {
     return Error{ErrorCode::template_limit, fmt::format("more than {:g} s", seconds(limits().max_time))};
   }
+  TRY(options_.control.check());
   next_check_ = std::min(n_steps_ + kStepsPerTimeCheck, limits().max_steps + 1);
   return {};
 }

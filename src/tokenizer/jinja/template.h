@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/load_control.h"
 #include "base/result.h"
 
 namespace rocmforge::jinja {
@@ -39,6 +40,7 @@ struct RenderOptions {
   Limits limits;
   Clock clock = system_clock();
   std::function<std::tm()> local_time = local_time_now;
+  LoadControl control = {};  // asked now and then; its errors end the rendering
 };
 
 struct Program;

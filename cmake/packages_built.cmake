@@ -1,0 +1,12 @@
+# Read by cpack before it packs: leaves out the packages of the modules that were not built.
+foreach(module hip cuda)
+  set(file ${CPACK_RF_BUILD}/librocmforge-${module}.so)
+  if(NOT EXISTS ${file})
+    list(REMOVE_ITEM CPACK_COMPONENTS_ALL ${module})
+    set(compiler "clang-19 and lld-19 build it")
+    if(module STREQUAL cuda)
+      set(compiler "nvcc builds it")
+    endif()
+    message(STATUS "left out: rocmforge-${module}, its module is not there (${compiler})")
+  endif()
+endforeach()

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "engine/registry_state.h"
+
+namespace rocmforge {
+
+void ModelRegistry::State::unload_old(TimePoint now) {
+  if (options.ttl == Duration::zero()) return;
+  for (const auto& entry : entries) {
+    if (entry->state != ModelState::ready || entry->source.is_pinned) continue;
+    if (is_busy(entry->model)) {
+      entry->last_use = now;
+    } else if (std::max(entry->last_use, entry->model->engine().stats().last_progress) + options.ttl <= now) {
+      retire(*entry, "ttl");
+    }
+  }
+}
+
+// How long the keeper may sleep; nothing: until something happens.
+std::optional<Duration> ModelRegistry::State::next_look() const {
+  if (!finished.empty()) return Duration::zero();
+  if (!retired.empty()) return kTick;
+  const bool is_aging = std::ranges::any_of(
+      entries, [](const auto& entry) { return entry->state == ModelState::ready && !entry->source.is_pinned; });
+  if (options.ttl == Duration::zero() || !is_aging) return std::nullopt;
+  return std::clamp<Duration>(options.ttl / 4, kTick, std::chrono::seconds(1));
+}
+
+// Joins threads and ends models outside the lock: both may take a moment.
+void ModelRegistry::State::clean_up() {
+  std::list<std::thread> threads;
+  std::list<Retired> unused;
+  {
+    const std::lock_guard lock(mutex);
+    threads.swap(finished);
+    for (auto at = retired.begin(); at != retired.end();) {
+      const auto one = at++;
+      if (is_busy(one->model)) continue;
+      ending_bytes[one->home] += one->n_bytes;
+      attempt([&] { ended[one->name].add_counts(one->model->engine().stats()); });
+      unused.splice(unused.end(), retired, one);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  const size_t n_ended = unused.size();
+  unused.clear();
+  const std::lock_guard lock(mutex);
+  ending_bytes = {};
+  if (n_ended > 0) changed.notify_all();
+}
+
+void ModelRegistry::State::keep() {
+  while (true) {
+    clean_up();
+    std::unique_lock lock(mutex);
+    if (is_stopping) return;
+    attempt([&] { unload_old(options.clock()); });
+    if (const auto pause = next_look()) {
+      changed.wait_for(lock, *pause);
+    } else {
+      changed.wait(lock);
+    }
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,56 @@
+#pragma once
+// The metadata keys of one architecture, read with checks. Every key that is asked for is remembered, so that
+// refuse_unread can tell a file that says something this build does not heed.
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/metadata.h"
+#include "model/spec.h"
+
+namespace rocmforge {
+
+Error bad_key(std::string_view key, std::string_view fact);
+
+// "block_count" is read as "llama.block_count".
+class Keys {
+ public:
+  Keys(const gguf::Metadata& metadata, std::string_view architecture);
+
+  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+  // The value, or null. This and everything below counts as reading the key.
+  const gguf::Value* find(std::string_view key) const;
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+
+  // A count that must be there and lie in [1, most]. Some files give one value per layer: the same value for all of
+  // them is the plain case; different ones are not run.
+  Result<uint32_t> count(std::string_view key, uint32_t most) const;
+  Result<uint32_t> count_or(std::string_view key, uint32_t fallback, uint32_t most) const;
+
+  // A number that must be finite and positive.
+  Result<float> positive_or(std::string_view key, float fallback) const;
+  Result<float> positive(std::string_view key) const;
+  // The same, where 0 says that there is none.
+  Result<float> positive_or_none(std::string_view key) const;
+
+  Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const;
+  Result<bool> boolean_or(std::string_view key, bool fallback) const;
+  Result<uint32_t> u32_or(std::string_view key, uint32_t fallback) const;
+  Result<std::vector<int32_t>> i32_array(std::string_view key) const;  // of integers or booleans
+
+  // The guard: model_unsupported, naming the key, when the file has a key that changes what a model computes and that
+  // nothing has read. A value without effect (0, a scale of 1, a window over the whole context) is no obstacle.
+  Result<void> refuse_unread(const ModelSpec& spec) const;
+
+ private:
+  Result<uint32_t> per_layer_or_one(const std::string& name) const;
+
+  const gguf::Metadata& metadata_;
+  std::string prefix_;
+  mutable std::set<std::string, std::less<>> read_;
+};
+
+}  // namespace rocmforge

@@ -1,5 +1,5 @@
 #pragma once
-// Time as a value that tests can replace: whatever has a deadline takes a Clock.
+// A time source that tests can replace: code with a deadline takes a Clock.
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,7 @@
 #pragma once
-// Finds entries of a list by their key: a flat hash table of positions, beside a list that somebody else owns and only
-// appends to. While the list is short there is no table, and a scan finds the entry.
+// Finds entries of a list by key: a flat hash table of positions beside a list that the caller owns and only appends
+// to.
+// Short lists have no table; a scan finds the entry.
 //
 // Keys from files and requests are hashed by base/seeded_hash.h.
 
@@ -14,7 +15,8 @@ namespace rocmforge {
 
 class EntryIndex {
  public:
-  // The entry of a list of n_entries for which matches(position) holds. hash() gives the hash of the key looked for.
+  // The position of the entry for which matches(position) holds, in a list of n_entries. hash() gives the hash of the
+  // key.
   template <class Hash, class Matches>
   std::optional<size_t> find(size_t n_entries, const Hash& hash, const Matches& matches) const {
     if (slots_.empty()) {
@@ -29,7 +31,7 @@ class EntryIndex {
     return std::nullopt;
   }
 
-  // Call after an entry was appended to the list, whose size is now n_entries. hash_of(position) hashes an entry's key.
+  // Call after appending an entry; n_entries is the list's new size. hash_of(position) hashes that entry's key.
   template <class HashOf>
   void add_last(size_t n_entries, const HashOf& hash_of) {
     if (n_entries <= kScanLimit) return;
@@ -51,7 +53,7 @@ class EntryIndex {
   static constexpr size_t kScanLimit = 8;
   size_t mask() const { return slots_.size() - 1; }
 
-  std::vector<uint32_t> slots_;  // a power of two, at most half full: position + 1, 0 is free; empty: scan
+  std::vector<uint32_t> slots_;  // a power of two, at most half full: position + 1, or 0 if free; empty: scan
 };
 
 }  // namespace rocmforge

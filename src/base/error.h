@@ -16,10 +16,10 @@ enum class ErrorCode : uint16_t {
   invalid_argument,  // a caller's value is outside what is documented
   out_of_range,      // a number does not fit where it must go
   out_of_memory,     // needed, available and what to change are in the message
-  unsupported,       // understood, and deliberately not done
+  unsupported,       // valid, but deliberately not implemented
   limit_exceeded,    // a stated limit (size, depth, count, time) was reached
   cancelled,
-  internal,   // an exception that nobody expected: our bug
+  internal,   // an unexpected exception: our bug
   no_thread,  // the system starts no more threads: a limit of the process, its user or its container
 
   // base: files and the operating system
@@ -30,8 +30,8 @@ enum class ErrorCode : uint16_t {
   file_read,    // the operating system reported an I/O error
   file_write,
   file_exists,     // a file stands where a new one was to be written
-  file_truncated,  // the file ended before the bytes that were promised
-  file_changed,    // another file stands where the opened one stood
+  file_truncated,  // the file ended before the expected bytes
+  file_changed,    // the path now names a different file than the one that was opened
 
   // base: JSON
   json_syntax,
@@ -42,7 +42,7 @@ enum class ErrorCode : uint16_t {
   gguf_bad_magic,
   gguf_big_endian,
   gguf_bad_version,
-  gguf_truncated,  // the header ends before what it announces
+  gguf_truncated,  // the header ends before the counts in it are reached
   gguf_too_many_keys,
   gguf_too_many_tensors,
   gguf_bad_key,  // empty, too long, not UTF-8, embedded NUL
@@ -94,7 +94,7 @@ enum class ErrorCode : uint16_t {
   device_failed,       // the driver reported a failure
 
   // engine
-  queue_full,       // more requests wait than are allowed to
+  queue_full,       // the queue's limit on waiting requests is reached
   draining,         // no new requests: the engine is about to stop
   model_not_found,  // no model of that name
 

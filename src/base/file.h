@@ -18,14 +18,14 @@
 
 namespace rocmforge {
 
-// The seam where tests count reads and inject faults. Each call behaves like the system call of its name.
+// The interface through which tests count reads and inject faults. Each call behaves like the system call of its name.
 struct FileCalls {
   std::function<ssize_t(int fd, void* to, size_t n_bytes, off_t offset)> pread;
-  // The answer of File::is_cached, which no portable test can bring about.
+  // The result of File::is_cached, which no portable test can produce.
   std::function<bool(int fd, off_t offset)> is_cached;
 };
 
-// What tells two files apart, and one file before and after somebody wrote to it.
+// Distinguishes two files, and one file before and after a write.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -48,15 +48,15 @@ class File {
   // Fills `to` from `offset`, or fails: file_read (the system's error) or file_truncated (the file is shorter now).
   Result<void> read_at(std::span<std::byte> to, uint64_t offset) const;
 
-  // The same past the page cache. REQUIRES: `to`'s address and size and `offset` are multiples of kDirectAlignment;
-  // the last block of the file may be partial, the bytes after its end are then left alone.
-  // Falls back to read_at on file systems without direct reads.
+  // read_at, but bypassing the page cache. REQUIRES: the address and size of `to` and `offset` are multiples of
+  // kDirectAlignment. If the file ends inside the last block, the bytes of `to` after that end are left alone. Falls
+  // back to read_at on file systems without direct reads.
   Result<void> read_direct_at(std::span<std::byte> to, uint64_t offset) const;
   static constexpr size_t kDirectAlignment = 4096;
 
-  // Whether these bytes are in the page cache, all of them as far as can be told, so that a buffered read costs a copy
-  // and no I/O. Asking moves nothing into the cache where the system can be asked (Linux 6.5, for files one may write
-  // to); elsewhere a few pages of them are tried. REQUIRES: n_bytes > 0
+  // Whether all of these bytes appear to be in the page cache, so that a buffered read costs a copy and no I/O. Where
+  // the system can be asked (Linux 6.5, for files the process may write to), the query leaves the cache unchanged;
+  // elsewhere a few of the pages are sampled. REQUIRES: n_bytes > 0
   bool is_cached(uint64_t offset, uint64_t n_bytes) const;
 
   // Whether `path`, followed through links, is this very file: the same device and inode.

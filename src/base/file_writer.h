@@ -24,7 +24,7 @@ struct WriteOptions {
   ExistingFile existing = ExistingFile::replace;  // refuse: file_exists, at create() and at commit()
   bool durable = true;                            // false: no fsync, for files that can be made again at any time
   std::function<bool()> should_stop = {};         // asked before each write; true fails it with `cancelled`
-  bool anonymous = true;                          // false: as on file systems without O_TMPFILE, for tests
+  bool anonymous = true;                          // false: behave as on file systems without O_TMPFILE, for tests
 };
 
 class FileWriter {
@@ -53,7 +53,7 @@ class FileWriter {
 
   std::string path_;
   std::string folder_;
-  std::string temporary_path_;  // empty: the file has no name, or is the device itself
+  std::string temporary_path_;  // empty: the file has no name, or the target is a device
   WriteOptions options_;
   bool is_device_ = false;
   uint64_t position_ = 0;

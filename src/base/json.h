@@ -29,8 +29,8 @@ class JsonValue {
     requires std::is_constructible_v<State, T&&>
   JsonValue(T&& value) : state_(std::forward<T>(value)) {}
   JsonValue(const char* text) : state_(std::string(text)) {}
-  // By assignment: should memory run out while libstdc++ constructs a variant of strings and vectors from another, it
-  // would destroy what never was (it takes such a variant to hold a value always).
+  // By assignment. If memory runs out while libstdc++ copy-constructs a variant of strings and vectors, it destroys a
+  // value that was never constructed (it assumes that such a variant always holds a value).
   JsonValue(const JsonValue& other) : state_(nullptr) { state_ = other.state_; }
   JsonValue(JsonValue&&) = default;
   JsonValue& operator=(const JsonValue&) = default;
@@ -89,7 +89,7 @@ class JsonWriter {
 
   // REQUIRES: every object and array was ended
   std::string take();
-  // What is written so far, for streaming out in parts.
+  // The text written so far, for streaming it out in parts.
   std::string& buffer() { return out_; }
 
  private:

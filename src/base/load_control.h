@@ -1,11 +1,11 @@
 #pragma once
-// What a long piece of work asks now and then: has somebody told it to stop, is its time over. A default one never
-// stops.
+// Cancellation and deadline of a long operation, which asks check() regularly. A default-constructed one never stops
+// it.
 //
 //   TRY(control.check());            // between parts, and every few thousand items of a loop
 //   read_text_parts(control.within(std::chrono::seconds(60)));
 //
-// Threads: any number may ask; the flag may be set by any thread and must outlive the work.
+// Threads: check() may be called from any thread; the flag may be set by any thread and must outlive the operation.
 
 #include <atomic>
 #include <optional>

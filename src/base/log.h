@@ -1,5 +1,5 @@
 #pragma once
-// The one place where library code speaks: messages go to stderr through here and nowhere else (a test greps for that).
+// The only place where library code prints: messages go to stderr through here (a test greps for other ways).
 // The level comes from ROCMFORGE_LOG (debug, info, warn, error, off; default warn), read once. Thread-safe.
 
 #include <fmt/core.h>
@@ -26,7 +26,7 @@ void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   if (log_enabled(level)) log_text(level, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A message with values that programs look for: "request id=... status=200", or members of a JSON object.
+// A message with named values for programs: "request id=... status=200", or members of a JSON object.
 struct LogField {
   std::string_view name;
   std::variant<std::string_view, uint64_t, double> value;
@@ -35,11 +35,11 @@ void log_event(LogLevel level, std::string_view text, std::span<const LogField> 
 
 enum class LogFormat : uint8_t { text, json };
 
-// A service's log, while the object lives: every line has its time in UTC, and a thread of its own writes the lines, so
-// that nobody waits for stderr (base/log_queue.h).
+// The log of a service, active while the object lives: every line has its time in UTC, and a separate thread writes the
+// lines, so that no caller waits for stderr (base/log_queue.h).
 //   2026-11-16T20:17:25.123Z info request id=req-5f3a status=200
 //   {"time":"2026-11-16T20:17:25.123Z","level":"info","message":"request","id":"req-5f3a","status":200}
-// Not for concurrent use with another one.
+// At most one at a time.
 class ServiceLog {
  public:
   struct Options {
@@ -57,8 +57,8 @@ class ServiceLog {
   int level_before_;  // the logging library's
 };
 
-// Sends every message of level `least` and above to `sink` instead of stderr while the object lives, with its fields as
-// the text format has them: for tests that check what was said. Not for concurrent use.
+// Sends every message of level `least` and above to `sink` instead of stderr while the object lives, with its fields in
+// text format: for tests that check messages. Not for concurrent use.
 class LogCapture {
  public:
   explicit LogCapture(std::function<void(LogLevel, std::string_view)> sink, LogLevel least = LogLevel::warn);

@@ -1,6 +1,6 @@
 #pragma once
-// Lines on their way to a slow reader, written by a thread of their own: who logs never waits. While the reader takes
-// no bytes, lines are kept up to a bound; those beyond it are dropped, and a line tells their number afterwards.
+// A bounded queue of log lines with a writer thread, so that logging never waits for a slow reader. When the reader
+// stalls, lines beyond the bound are dropped, and a later line gives their number.
 //
 // Threads: any.
 
@@ -18,7 +18,7 @@ namespace rocmforge {
 
 class LogQueue {
  public:
-  static constexpr size_t kMaxBytes = 1u << 20;  // waiting; as many again may be on their way
+  static constexpr size_t kMaxBytes = 1u << 20;  // waiting in the queue; as many again may be in the write under way
 
   struct Options {
     std::function<void(std::string_view lines)> write;  // may block
@@ -27,7 +27,7 @@ class LogQueue {
   };
   // no_thread, out_of_memory
   static Result<std::unique_ptr<LogQueue>> start(Options options);
-  // Gives lines that wait a second to be written, and leaves behind a writer that is still blocked then.
+  // Waits up to a second for the remaining lines, then abandons a writer that is still blocked.
   ~LogQueue();
   LogQueue(const LogQueue&) = delete;
   LogQueue& operator=(const LogQueue&) = delete;

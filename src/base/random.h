@@ -1,10 +1,10 @@
 #pragma once
-// Random bits from the operating system (getrandom): nobody who has seen some of them can predict others.
+// Random bits from the operating system (getrandom): seeing some of them does not help to predict others.
 
 #include <cstdint>
 
 namespace rocmforge {
 
-uint64_t random_bits();  // 64 of them
+uint64_t random_bits();  // 64 bits
 
 }  // namespace rocmforge

@@ -1,8 +1,9 @@
 #pragma once
-// Asks the system to bring files into the page cache, in their order, until this object ends: for the time in which
-// nothing can be read yet because the memory it would go to is not there. What is cached already costs next to nothing.
+// Asks the system to read files into the page cache, in order, until this object is destroyed. It fills the time before
+// weights can be loaded, while the memory for them is not allocated yet. Bytes already cached cost next to nothing.
 //
-// Threads: works on one of its own. Without a thread nothing is asked for: it is a help, not a need.
+// Threads: works on a thread of its own. If that thread cannot start, nothing is read ahead; this is an optimisation
+// only.
 
 #include <atomic>
 #include <string>
@@ -13,9 +14,9 @@ namespace rocmforge {
 
 class ReadAhead {
  public:
-  // A file that cannot be opened is passed over: whoever needs it will say so.
+  // A file that cannot be opened is skipped: the code that needs it will report the error.
   explicit ReadAhead(std::vector<std::string> paths);
-  ~ReadAhead();  // waits for the piece that is being asked for, not for its bytes
+  ~ReadAhead();  // waits for the request under way, not for its bytes
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 

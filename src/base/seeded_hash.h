@@ -1,11 +1,9 @@
 #pragma once
-// The hash of every table whose keys come from files or requests. Its key is drawn once per process, so nobody outside
-// can choose keys that collide. A table that used std::hash, whose seed is known, could be made quadratic by one
-// request.
+// The hash of every table whose keys come from files or requests. Its key is drawn once per process, so no file or
+// client can choose keys that collide. With std::hash, whose seed is known, one request could make a table quadratic.
 //
-// Every word of the input is combined with a secret word before it is multiplied: a product with a factor that is known
-// to the sender could be made zero, whatever the rest of the text is. The values differ from process to process: do not
-// store them.
+// Every input word is combined with a secret word before multiplication: a sender who knows a factor could make the
+// product zero whatever the rest of the text is. Values differ from process to process: do not store them.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +34,7 @@ inline uint64_t seeded_hash(uint64_t a, uint64_t b, const HashKey& key = process
                                 key.words[3]);
 }
 
-// Of a text; `salt` tells apart texts that are equal and must not be.
+// Of a text; texts that are equal but must differ get different values of `salt`.
 inline uint64_t seeded_hash(std::string_view text, uint64_t salt = 0, const HashKey& key = process_hash_key()) {
   const char* at = text.data();
   size_t left = text.size();

@@ -1,10 +1,9 @@
 #pragma once
 // Threads whose start may fail. A system refuses threads at a limit (pids.max of a container, TasksMax of systemd,
-// ulimit -u), and that is an Error like a file that cannot be opened, not an exception. All threads of src and apps
-// start here.
+// ulimit -u); that is an Error, not an exception. All threads of src and apps start here.
 //
-// An exception that leaves `work` ends its thread and is logged; the process goes on. Work that others wait for
-// catches its own exceptions and tells those who wait.
+// An exception that escapes `work` ends its thread and is logged; the process goes on. If other threads wait for the
+// work, the work must catch its own exceptions and report them to those threads.
 
 #include <cstddef>
 #include <exception>
@@ -16,8 +15,8 @@
 
 namespace rocmforge {
 
-// What an exception means, for threads that others wait for: out_of_memory of std::bad_alloc, no_thread of a thread
-// that cannot start, internal of all others.
+// The error for an exception, for threads that others wait for: std::bad_alloc is out_of_memory, a thread that cannot
+// start is no_thread, anything else is internal.
 Error error_of(const std::exception& exception) noexcept;
 
 namespace thread_detail {
@@ -25,8 +24,8 @@ void log_exception(const char* what) noexcept;
 void log_fewer(size_t n_started, size_t n_asked, const Error& error) noexcept;
 }  // namespace thread_detail
 
-// A thread that calls work(); the caller joins it. no_thread: the system starts no more, and the message names the
-// limits to raise. out_of_memory
+// A thread that calls work(); the caller joins it. Errors: no_thread (the system starts no more threads; the message
+// names the limits to raise), out_of_memory.
 template <class Work>
 Result<std::thread> start_thread(Work work) noexcept {
   try {
@@ -42,8 +41,8 @@ Result<std::thread> start_thread(Work work) noexcept {
   }
 }
 
-// Up to n threads that call work(0), work(1), and so on: for pools that do the same work with fewer threads. Fewer
-// than asked for are logged. std::bad_alloc: no thread was started.
+// Up to n threads that call work(0), work(1), and so on: for pools that can work with fewer threads. Fewer than n are
+// logged. On std::bad_alloc no thread was started.
 template <class Work>
 std::vector<std::thread> start_threads(size_t n, const Work& work) {
   std::vector<std::thread> threads;

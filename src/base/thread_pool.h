@@ -11,8 +11,8 @@ namespace rocmforge {
 
 class ThreadPool {
  public:
-  // n_threads counts the caller: 1 means no worker at all. 0 means one per available core. Where the system starts no
-  // more threads the pool has fewer.
+  // n_threads counts the caller: 1 means no worker at all, 0 means one per available core. If the system refuses
+  // threads the pool has fewer.
   explicit ThreadPool(size_t n_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -26,7 +26,7 @@ bool is_valid_utf8(std::string_view text);
 // Invalid parts become U+FFFD, one per maximal subpart (what browsers and Python do).
 std::string to_valid_utf8(std::string_view text);
 
-// The number of bytes at the end of `text` that are the start of a code point still to be completed: 0 to 3.
+// The number of bytes at the end of `text` that begin an incomplete code point: 0 to 3.
 size_t incomplete_utf8_suffix(std::string_view text);
 
 }  // namespace rocmforge

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: files that must be refused, each with one code, and files that must be read. Names begin with the class of
-// fault they belong to: a count, a string, an array, a shape...
+// For tests: files that must be refused, each with its error code, and files that must be accepted. Names begin with
+// the class of the fault: a count, a string, an array, a shape...
 
 #include <string>
 #include <vector>

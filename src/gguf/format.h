@@ -1,6 +1,6 @@
 #pragma once
-// What reader and writer agree on: the format's constants, and the rules for names and shapes.
-// A rule's Error carries its code and the bare fact; the caller adds whose name or shape it is, and where.
+// What reader and writer share: the format's constants, and the rules for names and shapes. A rule's Error carries its
+// code and the fact; the caller adds the name of the object and its position.
 
 #include <bit>
 #include <cstdint>
@@ -31,7 +31,7 @@ inline constexpr std::string_view kSplitCountKey = "split.count";
 inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";  // of all shards together
 
 // The bytes of the smallest key (length, one letter, type, one-byte value) and the smallest tensor entry (length, one
-// letter, dimension count, one dimension, type, offset). A count is refused when not even these would fit.
+// letter, dimension count, one dimension, type, offset). A count is refused if that many of these exceed the file.
 inline constexpr uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;
 inline constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 

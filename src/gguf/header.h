@@ -21,7 +21,7 @@
 
 namespace rocmforge::gguf {
 
-// What a file may ask of us, checked before anything is allocated for it.
+// Limits on a file, checked before memory is allocated for it.
 struct Limits {
   uint64_t max_keys = 65'536;
   uint64_t max_tensors = 65'536;  // of all shards together
@@ -44,7 +44,7 @@ struct TensorInfo {
   uint64_t n_elements = 0;
 };
 
-// Where the bytes come from: a file, or a test's memory.
+// The source of the bytes: a file, or memory in a test.
 struct HeaderSource {
   std::string name;      // what messages call it
   uint64_t n_bytes = 0;  // of the whole file

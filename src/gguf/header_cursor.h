@@ -1,6 +1,6 @@
 #pragma once
-// The parser's position in a header that arrives in pieces. Takes fields off the front, refuses to run past the end of
-// the file or the metadata limit, and words the errors: it knows which key or tensor is being read.
+// The parser's position in a header that arrives in pieces. Reads fields in order, refuses to read past the end of the
+// file or the metadata limit, and builds the error messages: it knows which key or tensor is being read.
 //
 // Offsets, not pointers: the buffer moves while it grows.
 
@@ -51,7 +51,7 @@ class HeaderCursor {
   }
   std::string_view text(Extent extent) const { return as_text(bytes(extent)); }
 
-  // Whose fields messages speak of from here on: the key (or tensor) of that number or name, or the file's own.
+  // Names the subject of later messages: the key (or tensor) of that number or name, or the file itself.
   void enter(const char* kind, uint64_t number) { subject_ = {kind, number, {}}; }
   void enter(const char* kind, Extent name) { subject_ = {kind, 0, name}; }
   void leave() { subject_ = {}; }
@@ -59,7 +59,7 @@ class HeaderCursor {
   // "gguf: SOURCE: SUBJECT: FIELD at byte AT: FACT"
   Error fail(ErrorCode code, const char* field, uint64_t at, std::string_view fact) const;
 
-  // Ends the reading: the header's bytes and no more. REQUIRES: nothing else is called afterwards
+  // Ends the reading and gives the header's bytes. REQUIRES: nothing else is called afterwards
   std::shared_ptr<const std::vector<std::byte>> finish();
 
  private:

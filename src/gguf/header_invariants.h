@@ -8,7 +8,7 @@
 
 namespace rocmforge::gguf::testing {
 
-// Reads all that the header offers. Empty, or what is broken.
+// Reads everything that the header offers. Returns an empty string, or the invariant that is broken.
 std::string broken_invariant(const Header& header, uint64_t n_file_bytes);
 
 }  // namespace rocmforge::gguf::testing

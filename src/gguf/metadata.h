@@ -89,14 +89,14 @@ class Value {
  public:
   // A scalar or a string: `bytes` is the number as stored, or the text. REQUIRES: type is not array, bytes fit it
   Value(ValueType type, std::span<const std::byte> bytes) : Value(type, type, 1, bytes) {}
-  // In general. Of an array, `bytes` holds the n elements one after the other, strings each after their 8-byte length.
+  // The general form. For an array, `bytes` holds its n elements in sequence, each string after its 8-byte length.
   Value(ValueType type, ValueType element_type, uint64_t n, std::span<const std::byte> bytes)
       : type_(type), element_type_(element_type), n_(n), bytes_(bytes) {}
 
   ValueType type() const { return type_; }
   // REQUIRES: type() == array
   ValueType element_type() const { return element_type_; }
-  uint64_t n_elements() const { return n_; }  // 1 when no array
+  uint64_t n_elements() const { return n_; }  // 1 unless an array
   // The value as stored: a scalar's bytes, a string's text, an array's elements.
   std::span<const std::byte> bytes() const { return bytes_; }
 

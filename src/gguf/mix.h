@@ -1,9 +1,9 @@
 #pragma once
 // Quantization mixes: which tensor gets which type when a model is quantized as "Q4_K_M".
 //
-// A mix is a base type and a few exceptions for the weights that suffer most: the output, the values of attention, the
-// way down from the feed-forward. The names, the exceptions and the file type ids are llama.cpp's, so that a file
-// called Q4_K_M holds what users expect (its exceptions for Falcon aside).
+// A mix is a base type and a few exceptions for the weights most sensitive to quantization: the output, attention's
+// values, the down projection. The names, exceptions and file type ids are llama.cpp's, so that a file called Q4_K_M
+// holds what users expect (except for llama.cpp's special cases for Falcon).
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rocmforge::gguf {
 
-// What a weight does in the model, as far as a mix cares and its name tells.
+// A weight's role in the model, as far as mixes distinguish roles; derived from its name.
 enum class MixRole : uint8_t {
   output,
   token_embd,
@@ -32,7 +32,7 @@ enum class MixRole : uint8_t {
 
 MixRole mix_role(std::string_view tensor_name);
 
-// Which of a role's tensors a rule speaks of. i is the tensor's place among the n of its role, in layer order.
+// The tensors of a role to which a rule applies. i is the tensor's index among the n of its role, in layer order.
 enum class MixLayers : uint8_t {
   all,
   first_2,          // i < 2
@@ -68,7 +68,7 @@ std::span<const Mix> all_mixes();
 // By name, upper or lower case; "Q3_K", "Q4_K" and "Q5_K" mean their _M. Null when there is none.
 const Mix* find_mix(std::string_view name);
 
-// The facts about a model that rules ask for.
+// The facts about a model that rules test.
 struct MixModel {
   uint32_t n_layers = 0;
   uint32_t n_experts = 0;
@@ -80,13 +80,14 @@ struct MixTensor {
   std::array<uint64_t, 4> dims{1, 1, 1, 1};  // dims[0] is the row length
 };
 
-// The type each tensor gets, in the order of `tensors`; nothing for one that stays as it is (vectors, norms, routers,
-// positions...). A model without output.weight ties it to the token embedding, which then takes the output's type.
-// `pure`: the base type everywhere. Rows that a type's block does not divide fall back to another (fallback_type).
+// The type of each tensor, in the order of `tensors`; none for a tensor that is copied (vectors, norms, routers,
+// positions...). In a model without output.weight the token embedding serves as output and gets the output's type.
+// `pure`: the base type everywhere. Where the block size does not divide the row length, the type falls back
+// (fallback_type).
 std::vector<std::optional<DType>> plan_mix(const Mix& mix, const MixModel& model, std::span<const MixTensor> tensors,
                                            bool pure = false);
 
-// `type`, or the nearest one whose block divides a row of n_per_row elements; f16 at the last.
+// `type`, or the nearest type whose block size divides n_per_row; in the last resort f16.
 DType fallback_type(DType type, uint64_t n_per_row);
 
 }  // namespace rocmforge::gguf

@@ -1,8 +1,8 @@
 #pragma once
-// Position by name. Slots are sorted by hash and then by name: a look-up compares integers, and a file that chooses
-// names with equal hashes makes it slower by a factor of log n, never by n.
+// Position by name. Entries are sorted by hash and then by name: a look-up compares integers, and names chosen to have
+// equal hashes slow it down by a factor of log n, never by n.
 //
-// Threads: immutable after construction. The names are views; whoever owns the index owns their bytes.
+// Threads: immutable after construction. The names are views; the index's owner owns their bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class NameIndex {
   // The first position that has this name.
   std::optional<size_t> find(std::string_view name) const;
 
-  // The lowest position whose name stands at a lower position too.
+  // The lowest position whose name also occurs at a lower position.
   std::optional<size_t> first_duplicate() const;
 
  private:

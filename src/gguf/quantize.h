@@ -15,7 +15,7 @@ namespace rocmforge::gguf {
 
 struct QuantizeOptions {
   bool pure = false;              // the mix's base type for every weight
-  bool allow_requantize = false;  // else weights that are quantized already are refused
+  bool allow_requantize = false;  // false: weights that are already quantized are refused
   size_t n_threads = 0;           // 0: one per available core
   WriteOptions output = {};       // what happens to a file that is there already, and when to stop
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Random weights of any type, without an encoder: random bits in every field, scales set so that the decoded values
-// are finite, centred and about kWeightDeviation wide.
+// Random weights of any type, without an encoder: random bits in every field, with scales that make the decoded values
+// finite, centred, and of standard deviation about kWeightDeviation.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ class RandomBits {
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return z ^ z >> 31;
   }
-  // In [0, n). REQUIRES: n > 0. The bias of the remainder is of no account here.
+  // In [0, n). REQUIRES: n > 0. The bias of the remainder is negligible here.
   uint64_t below(uint64_t n) { return next() % n; }
   // About normal, mean 0 and deviation 1: the sum of four uniforms.
   float normal();

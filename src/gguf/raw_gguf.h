@@ -15,7 +15,7 @@
 
 namespace rocmforge::gguf::testing {
 
-// Bytes and where the integers among them stand.
+// Bytes, and the positions of the integers among them.
 class RawBytes {
  public:
   struct Field {
@@ -46,7 +46,7 @@ class RawBytes {
   std::vector<Field> fields_;
 };
 
-// A value as it stands after its type.
+// A value's bytes as they follow its type.
 struct RawValue {
   uint32_t type = 0;
   RawBytes bytes;
@@ -61,7 +61,7 @@ RawValue raw_string(std::string_view text, std::optional<uint64_t> said_length =
 RawValue raw_array(uint32_t element_type, uint64_t said_length, std::string_view elements);
 RawValue raw_strings(const std::vector<std::string>& texts, std::optional<uint64_t> said_length = {});
 
-// In each of these an optional stands for what the file says where that is not the truth.
+// In the following structs an optional overrides a field of the file, to make it wrong.
 struct RawKey {
   std::string name;
   RawValue value;
@@ -91,13 +91,13 @@ struct RawGguf {
   std::string file() const;
 };
 
-// Two keys, and two tensors of 64 and 128 bytes: a file that is good.
+// A valid file with two keys, and two tensors of 64 and 128 bytes.
 RawGguf small_gguf();
 
-// One tensor of this type, one block long, its data complete to the byte.
+// A valid file with one tensor of this type, one block long.
 RawGguf gguf_of_type(DType dtype);
 
-// Five good files that between them have every value type, every tensor type, both versions, gaps and splits.
+// Five valid files that together have every value type, every tensor type, both versions, gaps and splits.
 std::vector<std::pair<std::string, RawGguf>> seed_files();
 
 }  // namespace rocmforge::gguf::testing

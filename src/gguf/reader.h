@@ -1,5 +1,5 @@
 #pragma once
-// Opens a GGUF file, or the shards of a split one: headers only, nothing of the tensors' data (see gguf/header.h).
+// Opens a GGUF file, or the shards of a split one. Reads headers only, no tensor data (see gguf/header.h).
 //
 // Threads: a GgufFile is immutable; reading tensor bytes through file() is safe from many threads.
 

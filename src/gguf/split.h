@@ -1,5 +1,5 @@
 #pragma once
-// Models cut into several files: what a shard says about itself, and how the files are called.
+// Models split into several files: the keys of a shard, and the names of the files.
 //
 //   NAME-00001-of-00003.gguf   split.no 0   all the metadata, the first tensors
 //   NAME-00002-of-00003.gguf   split.no 1   the split keys, more tensors
@@ -22,8 +22,9 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// What the metadata says; a file without split keys is the only shard of itself.
-// gguf_split_count, gguf_split_number, gguf_too_many_tensors, gguf_key_missing or gguf_key_type, naming the key.
+// The split keys of the metadata; a file without them is shard 0 of 1.
+// Errors: gguf_split_count, gguf_split_number, gguf_too_many_tensors, gguf_key_missing or gguf_key_type, naming the
+// key.
 Result<Split> read_split(const Metadata& metadata, const Limits& limits);
 
 // "NAME" of "NAME-00002-of-00003.gguf" when the path ends in this split's own suffix.

@@ -1,6 +1,6 @@
 #pragma once
-// Synthetic models: real shapes, random weights, a vocabulary that text goes through. For speed, memory and
-// robustness; what they write is noise.
+// Synthetic models: real shapes, random weights, and a vocabulary that can encode any text. They measure speed, memory
+// and robustness; their output is noise.
 
 #include <cstdint>
 #include <functional>

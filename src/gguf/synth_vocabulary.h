@@ -1,8 +1,9 @@
 #pragma once
-// Vocabularies for synthetic models: of the wanted size, every token distinct, and any text goes in and comes out.
+// Vocabularies for synthetic models: of any size, with distinct tokens, and every text encodes and decodes without
+// loss.
 //
-// Words are all strings of a-z, shortest first, each bare and with a space before it, and each reachable by merging two
-// shorter ones. So English text costs about as many tokens as with a real vocabulary.
+// Words are all strings of a-z, shortest first, each with and without a leading space, and each the merge of two
+// shorter ones. English text takes about as many tokens as with a real vocabulary.
 
 #include <cstdint>
 

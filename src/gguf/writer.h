@@ -7,7 +7,7 @@
 //   header.add_tensor("output.weight", DType::q6_k, {4096, 32000});
 //   GgufWriter writer = TRY(GgufWriter::create(path, header));
 //   TRY(writer.write(piece));  // ... until every tensor is complete
-//   TRY(writer.finish());      // only now does the file stand at `path`
+//   TRY(writer.finish());      // the file appears at `path` only now
 //
 // Threads: one at a time.
 
@@ -30,7 +30,7 @@
 
 namespace rocmforge::gguf {
 
-// The value type of a C++ type. Only exact types have one: nothing is narrowed on its way into a file.
+// The value type of a C++ type. Only exact types have one: no value is narrowed.
 template <class T>
 consteval ValueType value_type_of() {
   if constexpr (std::same_as<T, uint8_t>) return ValueType::u8;
@@ -46,8 +46,8 @@ consteval ValueType value_type_of() {
   if constexpr (std::same_as<T, double>) return ValueType::f64;
 }
 
-// Setting a key that is there already replaces its value and keeps its place. What is wrong with a header (an empty
-// key, two tensors of one name...) is said by encode().
+// Setting a key that exists replaces its value and keeps its position. encode() reports all errors of a header (an
+// empty key, two tensors of one name...).
 class HeaderBuilder {
  public:
   void set_u8(std::string_view key, uint8_t value) { set_number(key, value); }
@@ -80,7 +80,7 @@ class HeaderBuilder {
     set(key, Value(ValueType::array, ValueType::string, n, as_bytes(bytes)));
   }
 
-  // A copy of any value, and of all values but the split keys: what is written is one file.
+  // Copies any value, or all values except the split keys: the output is a single file.
   void set(std::string_view key, const Value& value);
   void copy(const Metadata& metadata);
 
@@ -95,7 +95,7 @@ class HeaderBuilder {
     Header header;            // the same, read back
     uint64_t file_bytes = 0;  // with the data and its padding
   };
-  // The header as bytes, and the proof that it can be read: the errors are those of parse_header.
+  // The header as bytes, verified by parsing them again: the errors are those of parse_header.
   Result<Encoded> encode(const Limits& limits = {}) const;
 
  private:
@@ -137,8 +137,8 @@ class GgufWriter {
   std::span<const TensorInfo> tensors() const { return header_.tensors; }  // and where each one goes
   uint64_t file_bytes() const { return file_bytes_; }
 
-  // The next bytes of the tensor that is due. A tensor may come in pieces; a piece belongs to one tensor. Padding is
-  // added.
+  // Writes the next bytes of the current tensor. A tensor may be written in several pieces; a piece belongs to one
+  // tensor. Padding is added automatically.
   Result<void> write(std::span<const std::byte> piece);
 
   // Publishes the file. gguf_write when data is missing.

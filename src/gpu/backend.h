@@ -1,12 +1,13 @@
 #pragma once
-// Runs plans on a GPU, or on the emulation of one: slots are rows of floats in device memory, weights lie where
-// GpuPlacement put them, every step is a launch or a few on one stream. run() returns when the work is on its way;
+// Runs plans on a GPU, or on the emulation of one. Slots are rows of floats in device memory, weights lie where
+// GpuPlacement put them, and every step is one or a few launches on one stream. run() returns when the work is queued;
 // read() waits for it.
 //
-// A pass over settled weights whose form (rows and outputs) comes again is recorded the second time and replayed from
-// then on; the bits are those of the launches. A device that cannot record goes on launching.
+// With all weights resident, a pass whose form (number of rows and outputs) occurs a second time is recorded as a graph
+// and replayed from then on; the results are bit-identical to those of the launches. On a device that cannot record,
+// every pass is launched.
 //
-// From reserve() to release() nothing is allocated on the device.
+// No memory is allocated on the device between reserve() and release().
 //
 // Threads: one pass at a time.
 
@@ -31,7 +32,7 @@ namespace rocmforge {
 
 class GpuBackend final : public Backend {
  public:
-  // `api` must outlive the backend; a module that was opened stays open (gpu/module.h).
+  // `api` must outlive the backend; modules are never closed (gpu/module.h).
   static Result<std::unique_ptr<GpuBackend>> open(const gpu::GpuApi& api, uint32_t device);
   ~GpuBackend() override;
 
@@ -71,7 +72,7 @@ class GpuBackend final : public Backend {
   Result<const double*> rope_table(const RopeSpec& rope);
   Result<void> find_candidates(uint32_t n, SlotId logits);
   Result<void> begin_pass(const Batch& batch);
-  Result<void> finish();  // waits for everything
+  Result<void> finish();  // waits for all pending work
   Result<void> take_batch();
   Result<std::vector<gpu::Graph>> record(std::span<const std::span<const Step>> stages, const Runner& runner,
                                          std::optional<SlotId> candidates_of);
@@ -82,10 +83,11 @@ class GpuBackend final : public Backend {
   gpu::KernelSet kernels_;
   GpuPlacement placement_;
 
-  gpu::Memory memory_;        // of the pass
-  gpu::Memory candidates_;    // pinned, RowCandidates of all output rows
-  gpu::Memory group_keys_;    // of as many rows of logits as go together, and their chunks' sums (kernels/candidates.h)
-  gpu::Memory reading_;       // pinned, through which results come back
+  gpu::Memory memory_;      // of the pass
+  gpu::Memory candidates_;  // pinned, RowCandidates of all output rows
+  // for the rows of logits processed together, and the sums of their chunks (kernels/candidates.h)
+  gpu::Memory group_keys_;
+  gpu::Memory reading_;       // pinned, for reading results
   gpu::Memory rope_staging_;  // pinned, kMaxRopeTables tables
   gpu::PassLayout layout_;
   std::vector<SlotMemory> slots_;
@@ -97,9 +99,9 @@ class GpuBackend final : public Backend {
   uint32_t max_positions_ = 0;           // of a sequence
   gpu::BatchUpload batch_;
   gpu::ExpertTables expert_tables_;
-  gpu::PanelMemory panels_;  // where the device has Hopper's instructions
+  gpu::PanelMemory panels_;  // on devices with Hopper's instructions
   gpu::Recordings recordings_;
-  // Of the last pass: whether it was one that recordings_ has, and whose candidates it finds itself.
+  // Of the last pass: whether recordings_ holds it, and the slot whose top-k candidates it finds itself.
   bool is_recordable_ = false;
   std::optional<SlotId> found_candidates_;
   gpu::Stream stream_;

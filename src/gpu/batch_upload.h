@@ -1,5 +1,5 @@
 #pragma once
-// Brings a batch to the device: copied, or offered in the host's memory to a pass that takes it there.
+// Brings a batch to the device: copied, or offered in pinned host memory, from where the pass's first kernel copies it.
 //
 // Threads: one at a time.
 
@@ -15,7 +15,7 @@ namespace rocmforge::gpu {
 
 class BatchUpload {
  public:
-  static constexpr size_t kHeaderWords = 4;  // so that what follows is aligned to 16 bytes
+  static constexpr size_t kHeaderWords = 4;  // aligns what follows to 16 bytes
   static constexpr uint64_t n_words(uint64_t max_rows, uint64_t max_pages) {
     return (kHeaderWords + 10 * max_rows + max_pages + 3) / 4 * 4;
   }
@@ -26,18 +26,19 @@ class BatchUpload {
   // `to`: n_bytes() of device memory, for at most max_rows rows and max_pages listed pages.
   static Result<BatchUpload> make(const Device& device, std::byte* to, uint32_t max_rows, uint32_t max_pages);
 
-  // Both give limit_exceeded: more rows or pages than there is room for.
+  // Both return limit_exceeded if the batch has too many rows or pages.
   //
-  // A pass runs stage by stage with the same batch: it is copied once.
+  // Copies a batch to the device. All stages of a pass use the same batch; it is copied once.
   Result<BatchView> copy(const Batch& batch, const Stream& stream);
-  // For a pass that is put on the stream next, and begins with the kernel take_batch. The batch offered before must
-  // have been taken: the stream is waited for, unless somebody has (was_finished).
+  // Offers a batch to the next pass on the stream, which must begin with the kernel take_batch. Waits for the stream,
+  // unless was_finished() was called, because the previous offered batch must have been copied.
   Result<BatchView> offer(const Batch& batch, const Stream& stream);
   TakeBatchArgs take_args() const;
-  // What was put on the stream is done.
+  // Tells that all work on the stream is done.
   void was_finished() { is_offered_ = false; }
 
-  // Of the last batch: positions of its longest sequence, and the fewest and the most rows that one has in it.
+  // Of the last batch: the positions of its longest sequence, and the smallest and largest number of rows of a
+  // sequence.
   uint32_t longest() const { return longest_; }
   uint32_t fewest_rows() const { return fewest_rows_; }
   uint32_t most_rows() const { return most_rows_; }
@@ -53,12 +54,12 @@ class BatchUpload {
     Memory pinned;
     Event copied;
   };
-  Buffer buffers_[2];  // copies take turns
+  Buffer buffers_[2];  // alternate from copy to copy
   int now_ = 0;
-  std::vector<uint32_t> words_, last_;  // last_: what lies on the device; empty: unknown
+  std::vector<uint32_t> words_, last_;  // last_: the content on the device; empty: unknown
   Memory offered_;                      // pinned
-  bool is_offered_ = false;             // to a pass that may not have taken it yet
-  std::vector<uint64_t> order_;         // rows by position: the key is the complement of a row's position above the row
+  bool is_offered_ = false;             // to a pass that may not have copied it yet
+  std::vector<uint64_t> order_;         // rows, last position first: high bits ~position, low bits row
   uint32_t longest_ = 0, fewest_rows_ = 0, most_rows_ = 0;
 };
 

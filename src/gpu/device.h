@@ -1,5 +1,5 @@
 #pragma once
-// A GPU as the rest of this room sees it: the module's functions (gpu/api.h) with owners and error values.
+// A GPU as the rest of this room uses it: the module's functions (gpu/api.h) with owning types and error values.
 //
 // Threads: as gpu/api.h says. The device outlives everything made from it.
 
@@ -32,9 +32,9 @@ class Device {
 
   const GpuApi& api() const { return *api_; }
   GpuDevice* handle() const { return handle_; }
-  uint64_t pinned_bytes() const { return pinned_bytes_; }  // held now
+  uint64_t pinned_bytes() const { return pinned_bytes_; }  // currently allocated
 
-  // The error of a call that did not give ok.
+  // The Error for a status other than ok.
   Result<void> check(GpuStatus status, const char* doing) const;
 
   // A kernel by its file and name (gpu/kernels).
@@ -55,7 +55,7 @@ class Device {
   mutable std::atomic<uint64_t> pinned_bytes_{0};
 };
 
-// Memory of the device, or pinned memory of the host.
+// Device memory, or pinned host memory.
 class Memory {
  public:
   enum class Kind : uint8_t { device, pinned };
@@ -84,7 +84,7 @@ class Event {
   Event(Event&& other) noexcept { *this = std::move(other); }
   Event& operator=(Event&& other) noexcept;
 
-  Result<void> finish() const;  // waits on the host; an empty one has nothing to wait for
+  Result<void> finish() const;  // waits on the host; returns at once for an empty event
   GpuEvent* handle() const { return handle_; }
 
  private:
@@ -108,7 +108,7 @@ class Graph {
   GpuGraph* handle_ = nullptr;
 };
 
-// Work in order. Host memory in copies is pinned and stays until the stream has passed.
+// Work executed in order. Host memory in copies must be pinned and stay valid until the copy has executed.
 class Stream {
  public:
   Stream() = default;
@@ -117,13 +117,13 @@ class Stream {
   Stream(Stream&& other) noexcept { *this = std::move(other); }
   Stream& operator=(Stream&& other) noexcept;
 
-  Result<void> finish() const;  // waits on the host; an empty one has nothing to wait for
+  Result<void> finish() const;  // waits on the host; returns at once for an empty stream
   Result<void> record(const Event& event) const;
   Result<void> wait(const Event& event) const;
   Result<void> copy(void* to, const void* from, size_t n_bytes, CopyKind kind) const;
   Result<void> fill(void* to, uint8_t byte, size_t n_bytes) const;
 
-  // Launches overlap where the device can: every kernel waits for its inputs (gpu/runtime.h).
+  // Launches overlap where the device supports it: every kernel waits for its inputs (gpu/runtime.h).
   template <class Args>
   Result<void> launch(GpuKernel* kernel, LaunchShape shape, const Args& args) const {
     return launch_bytes(kernel, shape, &args, sizeof args);

@@ -1,5 +1,5 @@
 #pragma once
-// Brings tables of experts' addresses to the device: a few at a time are on their way or in use.
+// Brings tables of experts' addresses to the device, in a ring of kTables tables.
 //
 // Threads: one at a time.
 
@@ -19,7 +19,7 @@ class ExpertTables {
 
   static Result<ExpertTables> make(const Device& device);
 
-  // On the device, for what is put on the stream next: valid until kTables more have been put.
+  // A device pointer for work that is put on the stream next; valid until kTables more tables have been put.
   // REQUIRES: at most kMaxExperts addresses
   Result<const uint64_t*> put(std::span<const uint64_t> addresses, const Stream& stream);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of a device, found when first used: opening a device does not load code that a model never needs.
+// The kernels of a device, found on first use: opening a device loads no code that a model never needs.
 //
 // Threads: one at a time.
 
@@ -68,7 +68,7 @@ enum class FixedKernel : uint8_t {
 };
 inline constexpr size_t kNumFixedKernels = static_cast<size_t>(FixedKernel::attend_tiles_128) + 1;
 
-// One for every format, except that those without kernels of their own have no matvec_8 and no matmul.
+// Every format has these kernels, except that formats that are decoded block by block lack matvec_8 and matmul.
 enum class FormatKernel : uint8_t {
   embed,
   matvec_1,
@@ -76,7 +76,7 @@ enum class FormatKernel : uint8_t {
   matmul,
   tiles,
   weight_panels,
-  stream_1,  // from here on for is_for_hopper(), where the device has them
+  stream_1,  // from here on for formats of is_for_hopper(), on devices with these kernels
   stream_8,
   many_rows_8,  // for the integer kind
   many_rows_16,
@@ -94,10 +94,10 @@ enum class FormatKernel : uint8_t {
 };
 inline constexpr size_t kNumFormatKernels = static_cast<size_t>(FormatKernel::hopper_128) + 1;
 
-// How a format's products are computed (packed/lists.h).
+// How matrix products of a format are computed (packed/lists.h).
 enum class ProductKind : uint8_t { integer, f32, f16_tiles, decoded };
 ProductKind product_kind(DType dtype);
-// Whether Hopper's kernels take it.
+// Whether the Hopper kernels support the format.
 bool is_for_hopper(DType dtype);
 
 class KernelSet {

@@ -1,11 +1,11 @@
 #pragma once
-// Finds GPUs: opens the modules that lie beside the program and asks each for its devices. No module, no driver and no
-// device are facts to be told, never errors, until somebody asks for a device by name.
+// Finds GPUs: opens the modules beside the program and asks each for its devices. A missing module, driver or device is
+// reported, and is an error only when a device is requested by name.
 //
 //   gpu, gpu:N       device N of those found, AMD's before NVIDIA's
-//   emu, emu:64      the emulation with waves of 32 or 64 lanes; never counted among the others
+//   emu, emu:64      the emulation with waves of 32 or 64 lanes; never listed among GPUs
 //
-// Threads: any. Modules that were opened stay open: drivers do not like to be closed.
+// Threads: any. Modules stay open: drivers do not support being closed.
 
 #include <memory>
 #include <string>
@@ -17,10 +17,10 @@
 
 namespace rocmforge::gpu {
 
-// Folders where modules may lie, in this order: the program's own, then its ../lib/rocmforge.
+// Folders searched for modules, in order: the program's own, then its ../lib/rocmforge.
 std::vector<std::string> module_folders();
 
-// The table of a module's functions. device_unavailable: it is not there, was built for another version, or is none.
+// The function table of a module. device_unavailable: missing, built for another version, or not a module.
 Result<const GpuApi*> open_module(const std::string& name, const std::vector<std::string>& folders);
 
 struct FoundDevice {
@@ -37,10 +37,10 @@ struct Survey {
 };
 Survey find_devices(const std::vector<std::string>& folders);
 
-// device_unavailable: there is no such device; the message says why.
+// device_unavailable: no such device; the message gives the reason.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
 
-// The first GPU that opens; null where there is none. The error of the last one when none of them does.
+// The first GPU that opens; null if there is none. If GPUs exist and none opens, the last one's error.
 Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders);
 
 }  // namespace rocmforge::gpu

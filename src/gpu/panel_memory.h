@@ -1,5 +1,5 @@
 #pragma once
-// Device memory for products by panels (kernels/panels.h): decoded weights, a piece of a matrix at a time, and their
+// Device memory for the panel products (kernels/panels.h): decoded weights, a chunk of a matrix at a time, and their
 // input.
 //
 // Threads: one at a time.
@@ -14,11 +14,11 @@ namespace rocmforge::gpu {
 
 class PanelMemory {
  public:
-  // Fewer rows are not worth decoding weights for.
+  // With fewer rows, decoding the weights first does not pay.
   static constexpr uint32_t kMinRows = 384;
   static constexpr uint64_t kWeightBytes = 128 << 20;
 
-  // None for passes that never have so many rows, as where memory is short.
+  // 0 for passes that never have that many rows, as where memory is short.
   static uint64_t n_bytes(const PassMemory& memory) {
     return memory.max_rows < kMinRows ? 0 : kWeightBytes + input_bytes(memory);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a pass on the device: where slots, pages and workspaces lie in one allocation.
+// The memory of a pass on the device: offsets of slots, pages and workspaces in one allocation.
 
 #include <cstdint>
 #include <vector>
@@ -8,42 +8,42 @@
 
 namespace rocmforge::gpu {
 
-// Rows that attend in one launch (kernels/attend.h), if there are not too many heads.
+// Rows whose attention runs in one launch (kernels/attend.h), unless there are too many heads.
 inline constexpr uint32_t kMaxSplitRows = 64;
 
 // Tables of rope frequencies: models have one, or two where layers differ.
 inline constexpr uint32_t kMaxRopeTables = 8;
 inline constexpr uint32_t kMaxRopePairs = 512;
-// What rows turn by, for so many of them.
+// Limits of the precomputed RoPE rotations ("turns") of rows.
 inline constexpr uint32_t kMaxTurnedRows = 128, kMaxTurnedPairs = 128;
-// Of rows whose norm is left to the product that takes them (kernels/stream_rows_hopper.h).
+// Limits of rows whose RMS scale is applied by the product that takes them (kernels/stream_rows_hopper.h).
 inline constexpr uint32_t kMaxNormedRows = 128, kMaxNormedPieces = 128;
 inline constexpr uint64_t kRowTurnsBytes = uint64_t{kMaxTurnedRows} * kMaxTurnedPairs * 2 * sizeof(float);
 
-// Sequences that share pages may list more of them together than there are.
+// Sequences that share pages may together list more pages than exist.
 inline constexpr uint32_t kMaxPageLists = 256;
 
 struct PassLayout {
   std::vector<uint64_t> slots;  // by slot
   uint64_t kv = 0;              // layers one after the other
   uint64_t kv_layer_bytes = 0;
-  uint64_t quants = 0;  // activations as bytes, as many as the largest slot has elements, or as tiles
+  uint64_t quants = 0;  // activations as 8-bit integers, one for each element of the largest slot, or as tiles
   uint64_t quants_bytes = 0;
   uint64_t quant_scales = 0;
-  uint64_t row_scales = 0;  // of rows as halves (kernels/row_scale.h)
+  uint64_t row_scales = 0;  // of rows converted to halves (kernels/row_scale.h)
   uint64_t attention_parts = 0;
   uint64_t attention_parts_bytes = 0;     // for one row at least
-  uint64_t attention_arrivals = 0;        // zeros between launches
+  uint64_t attention_arrivals = 0;        // arrival counters; zero between launches
   uint64_t attention_arrivals_bytes = 0;  // for kMaxSplitRows
-  uint64_t vectors = 0;                   // two weights that are not f32, decoded: kVectors of vector_bytes
+  uint64_t vectors = 0;                   // two weight vectors that are not f32, decoded: kVectors of vector_bytes
   uint64_t vector_bytes = 0;
   uint64_t rope_tables = 0;
-  uint64_t row_turns = 0;   // kMaxRopeTables of kRowTurnsBytes (kernels/rope.h)
-  uint64_t cache_rows = 0;  // beside them
-  uint64_t row_lifts = 0;   // two of kMaxNormedRows
+  uint64_t row_turns = 0;   // RoPE rotations of rows: kMaxRopeTables of kRowTurnsBytes (kernels/rope.h)
+  uint64_t cache_rows = 0;  // the rows' positions in the cache, beside row_turns
+  uint64_t row_lifts = 0;   // input scales of rows, twice kMaxNormedRows
   uint64_t row_squares = 0;
   uint64_t batch = 0;
-  uint32_t max_pages = 0;  // in the batch's lists together
+  uint32_t max_pages = 0;  // in all page lists of a batch together
   uint64_t total_bytes = 0;
 
   static constexpr uint32_t kVectors = 2;

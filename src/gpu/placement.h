@@ -1,14 +1,14 @@
 #pragma once
-// Weights in device memory. File bytes go up as they are, from pinned buffers, and are repacked on the device:
+// Weights in device memory. File bytes are copied unchanged from pinned buffers and repacked on the device:
 //
 //   reader -> staging (pinned) -> copy -> landing (device) -> repack -> planes at their final address
 //
-// Every loader has a stream, two staging buffers and a landing buffer for each; while one is on its way the other is
-// filled. Formats of one plane are copied straight to their address.
+// Every loader has a stream, two staging buffers, and a landing buffer for each; while one buffer is copied, the other
+// is filled. Formats with a single plane are copied straight to their address.
 //
-// The compute stream waits for what was landed so far (make_visible): a weight that the store calls resident was put on
-// its loaders' streams before, so it is among it. That also waits for a few pieces of later weights, 8 MiB a loader at
-// most, and spares an event per weight.
+// No event per weight: before a pass, the compute stream waits for everything that the loaders have put on their
+// streams (make_visible). A weight is resident only after its copies were put on those streams, so the wait covers it.
+// It also covers a few pieces of later weights, at most 8 MiB per loader.
 //
 // Threads: as weights/placement.h says.
 
@@ -45,9 +45,9 @@ class GpuPlacement final : public Placement {
   void give_up(uint64_t address, const WeightShape& shape) override;
   std::byte* base() const override { return arena_.data(); }
 
-  // What the stream does from here on sees every weight that is resident now.
+  // Makes every weight that is resident now visible to later work on the stream.
   Result<void> make_visible(const gpu::Stream& stream);
-  // The stream has read weights: one that is landed again must wait for it. Called after each pass.
+  // Records that the stream has read weights: reusing their memory must wait for that. Called after each pass.
   Result<void> mark_read(const gpu::Stream& stream);
 
   gpu::Planes planes(uint64_t address, const WeightShape& shape) const;
@@ -60,11 +60,11 @@ class GpuPlacement final : public Placement {
     struct Buffer {
       std::byte* staging = nullptr;
       std::byte* landing = nullptr;
-      gpu::Event consumed;  // the last piece in it was landed
+      gpu::Event consumed;  // the last copy out of this buffer
     };
     Buffer buffers[2];
-    int now = 0;           // the buffer that staging() gave last
-    uint64_t n_reads = 0;  // the record of read_ that the stream has waited for
+    int now = 0;           // the buffer that staging() returned last
+    uint64_t n_reads = 0;  // the value of n_reads_ that the stream has waited for
   };
 
   void note_landed(uint64_t address, const WeightShape& shape);
@@ -76,21 +76,21 @@ class GpuPlacement final : public Placement {
   gpu::GpuKernel* repack_ = nullptr;
   gpu::Memory arena_;
   gpu::Memory staging_, landing_;  // of all loaders
-  gpu::Event read_;                // the last pass
-  // Loaders hold streams and events; they go before the memory those use.
+  gpu::Event read_;                // records the end of the last pass
+  // Loaders hold streams and events and are destroyed before the memory that those use.
   std::vector<std::unique_ptr<Loader>> loaders_;
-  std::atomic<uint64_t> n_landed_{0};  // pieces
-  uint64_t n_visible_ = 0;             // of them, to the compute stream
+  std::atomic<uint64_t> n_landed_{0};  // pieces copied so far
+  uint64_t n_visible_ = 0;             // of these, visible to the compute stream
   std::mutex mutex_;
-  // Ranges of the arena where a weight has landed, by their beginning. A pass may be reading it when another one lands
-  // there.
+  // Address ranges of the arena that hold a weight, by their beginning. A pass may still be reading one when another
+  // weight is to be copied there.
   struct Landed {
     uint64_t end = 0;
-    uint64_t n_landed = 0;  // pieces, of all weights, when it had landed
+    uint64_t n_landed = 0;  // pieces of all weights copied by the time this one was complete
   };
   std::map<uint64_t, Landed> landed_;
-  uint64_t n_reads_ = 0;  // records of read_
-  uint64_t n_read_ = 0;   // pieces that were visible to the last of these passes
+  uint64_t n_reads_ = 0;  // how often read_ was recorded
+  uint64_t n_read_ = 0;   // pieces visible to the last of these passes
 };
 
 }  // namespace rocmforge

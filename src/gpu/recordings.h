@@ -1,7 +1,7 @@
 #pragma once
-// Passes that were recorded as graphs, to be replayed when a batch of the same form comes again. What a graph holds
-// follows from its key: the launches from the steps and the counts, the addresses from the arena; everything else
-// (tokens, positions, pages) is taken anew by each replay (kernels/take_batch.h).
+// Passes recorded as graphs and replayed when a batch of the same form occurs again. The key determines everything in a
+// graph: the steps and counts determine the launches, the arena determines the addresses. Each replay reads the rest
+// (tokens, positions, pages) anew (kernels/take_batch.h).
 //
 // Threads: one at a time.
 
@@ -17,8 +17,8 @@ namespace rocmforge::gpu {
 
 class Recordings {
  public:
-  // More rows than these are worth their launches; so are prompts of more than kMaxMixedRows, which have attention of
-  // their own.
+  // Larger passes are not recorded: above kMaxRows rows, launching costs little compared with the work, and prompts of
+  // more than kMaxMixedRows rows use a different attention kernel.
   static constexpr uint32_t kMaxRows = 128, kMaxMixedRows = 64;
   static bool takes(const Batch& batch);
 
@@ -26,27 +26,27 @@ class Recordings {
 
   struct Key {
     const Step* first_step = nullptr;  // of the plan
-    const std::byte* arena = nullptr;  // where the weights lie
+    const std::byte* arena = nullptr;  // the arena's address
     uint32_t n_rows = 0, n_outputs = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Entry {
     Key key;
-    bool was_run = false;       // launch by launch: every kernel is loaded, every table is made
-    bool refused = false;       // the device could not record it
-    std::vector<Graph> graphs;  // one after the other; none: not recorded
-    // Whose candidates were read after the run: they are recorded, too, of all output rows.
+    bool was_run = false;       // launched once: every kernel is loaded, every table is made
+    bool refused = false;       // the device could not record the pass
+    std::vector<Graph> graphs;  // executed in sequence; empty: not recorded
+    // The slot whose top-k candidates were read after the run: the graph also finds them, for all output rows.
     std::optional<SlotId> candidates_of = {};
   };
 
-  // The entry of a key, new when there is none. The least recently used makes room: `stream` is waited for, since it
-  // may still be running it.
+  // The entry of a key, created if there is none. May evict the least recently used entry; it then waits for `stream`,
+  // which may still be executing it.
   Result<Entry*> find(const Key& key, const Stream& stream);
   Entry& last_found() { return entries_.back(); }  // REQUIRES: one was found since clear()
   void clear() { entries_.clear(); }
 
  private:
-  std::vector<Entry> entries_;  // the last one used last
+  std::vector<Entry> entries_;  // least recently used first
 };
 
 }  // namespace rocmforge::gpu

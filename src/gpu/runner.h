@@ -1,5 +1,5 @@
 #pragma once
-// One visit over the steps of a pass: what each puts on the backend's stream.
+// One walk over the steps of a pass, which puts each step's kernels on the backend's stream.
 
 #include "gpu/backend.h"
 #include "gpu/kernels/batch_view.h"
@@ -14,19 +14,20 @@ namespace rocmforge {
 
 class GpuBackend::Runner {
  public:
-  // What is known of a batch's sequences. Rows are not known of a pass that is recorded for others, too.
+  // Known limits of a batch's sequences. The row counts are unknown (0) for a pass that is recorded for other batches
+  // too.
   struct Extent {
-    uint32_t longest;  // positions that none exceeds
+    uint32_t longest;  // upper bound of a sequence's positions
     uint32_t fewest_rows = 0, most_rows = 0;
   };
   Runner(GpuBackend& backend, const gpu::BatchView& batch, const Extent& extent, const WeightStore& weights)
       : self_(backend), batch_(batch), extent_(extent), weights_(weights) {}
 
-  // unsupported: a step that the kernels do not compute. `following`: steps that come next for sure.
+  // unsupported: a step that the kernels do not compute. `following`: the steps that are certain to come next.
   Result<void> run(std::span<const Step> steps, std::span<const Step> following = {}) const;
-  // Stages from `first` on, n of them.
+  // Runs n stages from `first` on.
   Result<void> run(std::span<const std::span<const Step>> stages, size_t first, size_t n) const;
-  // After the last steps: what was put off is put on the stream.
+  // Call after the last steps: launches a deferred step.
   Result<void> finish() const;
 
   Result<void> operator()(const Embed& step) const;
@@ -48,7 +49,7 @@ class GpuBackend::Runner {
     WeightShape shape;
     gpu::Planes planes;
   };
-  // Rows of activations, and the same as bytes where a product needs them.
+  // Rows of activations.
   struct Input {
     const float* x;
     uint32_t n_rows;
@@ -58,7 +59,7 @@ class GpuBackend::Runner {
   const SlotMemory& slot(SlotId id) const { return self_.slots_[id.value]; }
   uint32_t n_rows(SlotId id) const { return slot(id).rows == SlotRows::batch ? self_.n_rows_ : self_.n_outputs_; }
   Weight weight(WeightId id) const;
-  // A norm, a bias or factors as f32. One of another type is decoded into the workspace `which`, 0 or 1.
+  // A norm's weight, a bias or RoPE factors as f32. Other types are decoded into workspace `which`, 0 or 1.
   Result<const float*> vector_of(std::optional<WeightId> id, uint32_t which) const;
 
   template <class Args>
@@ -85,16 +86,16 @@ class GpuBackend::Runner {
   Result<gpu::RowsTurn> turns_of_rows(const Rope& rope, const StoreKv& store) const;
   Result<void> attend_by_rows(gpu::AttendArgs args, uint32_t n) const;
 
-  // runner_stream.cpp. How many of the next steps one launch, or one for each format, does on Hopper: a norm, the
-  // product that takes it, and the sum or activation that takes the product. 0: none.
+  // runner_stream.cpp. Fuses steps on Hopper: a norm, the product that takes it, and the sum or activation that takes
+  // the product become one launch (or one per weight format). Returns the number of fused steps; 0: none.
   Result<size_t> stream(std::span<const Step> steps) const;
   bool can_stream(const Matmul& step) const;
-  bool can_norm(const Norm& norm) const;  // ahead of it
+  bool can_norm(const Norm& norm) const;  // as the norm before a streamed product
   struct StreamPart {                     // weights of one format
     DType dtype;
-    uint32_t n_strips;  // or pairs of them
+    uint32_t n_strips;  // or pairs of strips
     gpu::StreamArgs args;
-    gpu::RowsTurn turn = {};  // of more than one row
+    gpu::RowsTurn turn = {};  // for more than one row
     gpu::RowsNext next = {};
   };
   Result<StreamPart> stream_part(const Norm* norm, const Matmul& product, std::span<const Matmul::Part> parts,
@@ -104,16 +105,16 @@ class GpuBackend::Runner {
   bool can_turn_rows(const Matmul& product, const Rope& rope) const;
   Result<void> launch_streams(std::span<StreamPart> formats) const;
 
-  // runner_many.cpp: the same for more rows.
+  // runner_many.cpp: the same for 2 to 32 rows.
   bool can_stream_many(const Matmul& step) const;
   Result<void> launch_many(std::span<const StreamPart> formats) const;
   Result<void> launch_many(std::span<StreamPart> parts, gpu::ManyKind kind) const;
 
-  // runner_rows.cpp: the same for still more.
+  // runner_rows.cpp: the same for 17 to 128 rows.
   bool can_stream_rows(const Matmul& step) const;
   Result<void> launch_rows(std::span<const StreamPart> formats, const Norm* norm, const Matmul& product) const;
   gpu::RowsArgs rows_args(const StreamPart& part) const;
-  // The norm and the product that take a product's sum, whose inputs it can leave for them.
+  // The norm and the product that follow a residual sum; the sum's epilogue can write that product's inputs.
   struct Taker {
     const Norm* norm;
     const Matmul* product;
@@ -129,21 +130,21 @@ class GpuBackend::Runner {
   uint32_t shares_of(uint32_t n_tiles, uint32_t n_pieces) const;
   void divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const;
 
-  // runner_panels.cpp: products of many rows on Hopper.
+  // runner_panels.cpp: products of at least PanelMemory::kMinRows rows on Hopper.
   bool can_use_panels(const Matmul& step) const;
   Result<void> multiply_by_panels(const Matmul& step) const;
   Result<gpu::PanelsPart> decode_panels(const Matmul::Part& part, uint32_t first_out, uint32_t n, uint32_t set) const;
   Result<void> launch_panels(const gpu::MatmulPanelsArgs& args, uint32_t n_sets) const;
 
-  // Whether products of this slot want it as bytes, so that whoever makes it can make them too.
+  // Whether products take this slot as 8-bit integers, so that the step that writes the slot can also quantize it.
   bool is_wanted_as_bytes(SlotId id) const;
   int8_t* quants() const;
   gpu::ActivationScale* quant_scales() const;
   float* row_scales() const;
   Result<void> quantize(const Input& input) const;
-  // Parts from `first` on that one launch can compute: how many.
+  // The number of parts from `first` on that one launch can compute.
   size_t n_together(const Matmul& step, size_t first, const Input& input) const;
-  // Tiles of an input that are in the workspace (kernels/tiles.h).
+  // The tiles of an input held in the workspace (kernels/tiles.h).
   struct Tiles {
     DType dtype;
     uint32_t rows;
@@ -162,27 +163,27 @@ class GpuBackend::Runner {
   gpu::BatchView batch_;
   Extent extent_;
   const WeightStore& weights_;
-  // A sum that waits for the norm that usually follows: one kernel does both.
+  // A residual sum deferred until the norm that usually follows: one kernel does both.
   mutable std::optional<Add> waiting_;
-  // The steps that come after those of run().
+  // The steps after those of run().
   mutable std::span<const Step> following_;
-  // Inputs in rows_inputs(1) that the product before left for this one.
+  // The inputs in rows_inputs(1) that the previous product's epilogue wrote for this product.
   struct LeftInputs {
     const Matmul* product;
     gpu::ManyOrders at;
   };
   mutable std::optional<LeftInputs> left_inputs_;
-  // The slot whose rows row_lifts(lifts_at_) are of.
+  // The slot whose input scales are in row_lifts(lifts_at_).
   mutable std::optional<SlotId> lifted_;
   mutable uint32_t lifts_at_ = 0;
-  // What rows turn by, one after the other in row_turns.
+  // The RoPE rotations in row_turns, in order.
   struct MadeTurns {
     RopeSpec rope;
     std::optional<WeightId> factors;
     friend bool operator==(const MadeTurns&, const MadeTurns&) = default;
   };
   mutable std::vector<MadeTurns> made_turns_;
-  // The slot that quants() holds, when the step that made the slot made them too.
+  // The slot whose quantized form is in quants(), if the step that wrote the slot also quantized it.
   mutable std::optional<SlotId> as_bytes_;
 };
 

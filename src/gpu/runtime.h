@@ -1,19 +1,19 @@
 #pragma once
-// The language our kernels are written in: a small set of names with one meaning on NVIDIA GPUs, on AMD GPUs and in the
-// emulation that runs kernels on a CPU. This file and gpu/fragment/ are the only ones that know which of the three they
-// are compiled for.
+// The language of our kernels: a small set of names with one meaning on NVIDIA GPUs, on AMD GPUs and in the emulation
+// that runs kernels on a CPU. Portable kernels do not know which of the three they are compiled for. This file,
+// gpu/fragment/ and kernels/target.cu do, and so do kernels for Hopper alone, which are empty on other targets.
 //
 //   RF_KERNEL(name, Args, kThreads) { ... args.x ... }   a kernel: one struct by value, kThreads threads a block
-//   RF_KERNEL_EARLY(name, Args, kThreads) { ... }        one that says itself where it waits for its inputs, see below
+//   RF_KERNEL_EARLY(name, Args, kThreads) { ... }        a kernel that waits for its inputs itself, see below
 //   RF_DEVICE                                            before a function that kernels call
 //   RF_SHARED(T, name);                                  memory of the block, uninitialised; once per kernel
-//   RF_DYNAMIC_SHARED(T, name);                          a T* to LaunchShape::shared_bytes more, aligned to 128 bytes
-//   RF_KERNELS                                           the namespace kernels stand in
+//   RF_DYNAMIC_SHARED(T, name);                          a T* to LaunchShape::shared_bytes more bytes, 128-byte aligned
+//   RF_KERNELS                                           the namespace of the kernels
 //   kWave                                                lanes that run together: 32 or 64, never assumed
-//   thread_index() block_x() block_y() block_z()         where this thread is
+//   thread_index() block_x() block_y() block_z()         this thread's coordinates
 //   wait_for_inputs() let_next_begin()                   for RF_KERNEL_EARLY
-//   keep_order()                                         where the compiler must not move loads ahead
-//   sync_block()                                         every thread of the block has come here
+//   keep_order()                                         the compiler moves no load across this point
+//   sync_block()                                         barrier of all threads of the block
 //   shuffle(v, lane) shuffle_xor(v, mask) ballot(p)      between the lanes of a wave; all of them take part
 //   dot4(a, b, c)                                        c + the dot product of four signed bytes each
 //   load16(p)                                            16 bytes from 16-byte aligned memory read once
@@ -22,19 +22,20 @@
 //   quotient_f32(a, b)                                   a / b to the last bit or two; 0 for b beyond 2^126
 //   fma_f32(a, b, c)                                     a * b + c, rounded once
 //   round_f32                                            to the nearest integer, ties to even
-//   atomic_add(p, v)                                     orders nothing else
-//   arrive(counter, word)                                every thread of a block: counts it in, and gives how many came
-//                                                        before. What those had written is there for this one to read.
+//   atomic_add(p, v)                                     relaxed: orders nothing else
+//   arrive(counter, word)                                called by every thread of a block: counts the block and gives
+//                                                        how many came before. What those wrote is visible after it.
 //                                                        `word`: shared
 //
-// Launches overlap on GPUs that can (LaunchShape::overlaps): a kernel's blocks may come up while the kernel ahead of it
-// still runs. wait_for_inputs() returns when that one, and through its own wait all before it, has ended and what it
-// wrote can be seen. A kernel written with RF_KERNEL waits before anything else, and then lets the next one come up. An
-// RF_KERNEL_EARLY does it itself: every thread of every block, before its end and before it touches memory that kernels
-// write (so only weights may be read ahead of it). let_next_begin(), from any thread, is a block's leave for the next
-// kernel to come up, which then takes what registers and shared memory are free; without it a block gives it by ending.
+// Launches overlap on GPUs that support it (LaunchShape::overlaps): a kernel's blocks may start while the previous
+// kernel still runs. wait_for_inputs() returns when the previous kernel, and through that kernel's own wait all kernels
+// before it, have ended and their writes are visible. A kernel written with RF_KERNEL first waits, then calls
+// let_next_begin(). In an RF_KERNEL_EARLY every thread of every block must call wait_for_inputs() itself: before the
+// thread ends and before it accesses memory that kernels write. Only weights may be read before the wait.
+// let_next_begin(), called by any thread, marks the block as ready for the next kernel to start; the next kernel then
+// uses the registers and shared memory that are free. A block that never calls it is marked when it ends.
 //
-// On a device there is no library: no allocation, no exceptions, no std containers.
+// Device code has no library: no allocation, no exceptions, no std containers.
 
 #if defined(__HIP__)
 #include "gpu/runtime/amd.h"
@@ -68,7 +69,7 @@ RF_DEVICE uint32_t wave() {
   return thread_index() / kWave;
 }
 
-// Lane by lane in a fixed tree: every lane gets the same bits.
+// A tree of fixed shape over the lanes: every lane gets the same bits.
 RF_DEVICE float wave_sum(float v) {
   for (uint32_t mask = kWave / 2; mask > 0; mask /= 2) v += shuffle_xor(v, mask);
   return v;
@@ -103,14 +104,14 @@ RF_DEVICE float block_max(float v, float* partial) {
   return largest;
 }
 
-// By a series near zero, where 1 - 2 / (1 + e^2x) would lose what is left after the subtraction.
+// Near zero by a series, where 1 - 2 / (1 + e^2x) would suffer cancellation.
 RF_DEVICE float tanh_f32(float x) {
   const float s = x * x;
   if (s < 0.0625f) return x + x * s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835))));
   return 1.0f - 2.0f / (1.0f + exp_f32(2.0f * x));
 }
 
-// Within -limit .. limit, smoothly; a limit of 0 is none.
+// Smoothly limited to -limit .. limit; a limit of 0 means none.
 RF_DEVICE float capped(float x, float limit) {
   return limit != 0.0f ? limit * tanh_f32(x / limit) : x;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What the GPU's kernels do not compute, said before a step is run: a plan with such a step fails with a name for what
-// is missing and never gives a wrong answer.
+// The steps that the GPU kernels do not support. They are refused before anything runs, with the name of the missing
+// feature.
 
 #include "base/result.h"
 #include "plan/step.h"

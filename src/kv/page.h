@@ -1,5 +1,5 @@
 #pragma once
-// Pages of the key-value cache, as ids: who holds which. The bytes inside a page belong to the backend.
+// Pages of the key-value cache, as ids with reference counts. The bytes inside a page belong to the backend.
 //
 // A page holds kPageTokens consecutive positions of one sequence, for every layer. Pages may be shared (a common
 // prefix); a shared page is never written.
@@ -41,11 +41,11 @@ class PagePool {
   bool is_consistent() const;
 
  private:
-  std::vector<uint32_t> n_holders_;  // by page; 0: free
-  std::vector<PageId> free_;         // the last freed is taken first: it may still be in a cache
+  std::vector<uint32_t> n_holders_;  // reference count by page; 0: free
+  std::vector<PageId> free_;         // last in, first out: the page freed last may still be in a cache
 };
 
-// The pages of one sequence, in order of position. Move-only; gives its pages back when it ends.
+// The pages of one sequence, in order of position. Move-only; the destructor releases the pages.
 class BlockTable {
  public:
   explicit BlockTable(PagePool& pool) : pool_(&pool) {}

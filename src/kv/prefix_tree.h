@@ -1,13 +1,13 @@
 #pragma once
-// Which pages hold the keys and values of which tokens, so that requests that begin alike share them.
+// Finds the pages that hold the keys and values of given tokens, so that requests with a common prefix share them.
 //
 // Every node is a full page: its key is its kPageTokens tokens, its parent, and for a first page a salt. Tokens and
-// salts are compared; the hash only finds them. A page enters pending, while its owner computes it (others find it and
-// may wait, but not use it), and becomes ready when published. A ready page that no sequence holds any more stays, and
-// is taken when memory is needed: the least recently used first, children always before their parents, because whoever
-// holds a page holds its parents and gives back the deepest first.
+// salts are compared; the hash only finds candidates. A page is inserted as pending while its owner computes it (other
+// requests may wait for it, but not use it), and becomes ready when published. A ready page that no sequence uses stays
+// in the tree until memory is needed. Eviction takes the least recently used page first. Children go before their
+// parents, because a sequence that holds a page holds its ancestors and releases the deepest first.
 //
-// In the pool a page of the tree has one holder more than sequences: the tree.
+// The tree itself holds one reference to each of its pages in the pool.
 //
 // Threads: one at a time.
 
@@ -28,21 +28,21 @@ class PrefixTree {
  public:
   explicit PrefixTree(PagePool& pool);
 
-  // A page while it is being computed; the stamp tells it from a later use of the same page.
+  // A page that is being computed; the stamp distinguishes later uses of the same page.
   struct Pending {
     PageId page;
     uint64_t stamp = 0;
   };
   struct Match {
     std::vector<PageId> pages;            // ready, from the start of the tokens
-    std::optional<Pending> pending = {};  // what comes next is being computed
+    std::optional<Pending> pending = {};  // the next page, which another request is computing
   };
   // The longest match of whole pages.
   Match find(std::string_view salt, std::span<const TokenId> tokens) const;
   bool is_pending(const Pending& pending) const;
 
   enum class State : uint8_t { absent, pending, ready };
-  // Adds a page below `parent`, unless one of this key is there: then nothing changes and the answer is that page.
+  // Adds a page below `parent`. If a page with this key exists, nothing changes and that page is returned.
   // REQUIRES: the page is held by one sequence and not in the tree; tokens.size() == kPageTokens; the salt is that of
   // the first page
   PageId insert(std::optional<PageId> parent, std::string_view salt, std::span<const TokenId> tokens, PageId page,
@@ -51,8 +51,8 @@ class PrefixTree {
   void publish(PageId page);
   State state(PageId page) const { return nodes_[page.value].state; }
 
-  // One sequence more, one less; also for pages that are not in the tree. A pending page leaves the tree with its
-  // owner. keep: a ready page stays for others to find.
+  // Adds or removes a sequence's reference; also for pages outside the tree. A pending page leaves the tree when its
+  // owner releases it. keep: a ready page stays in the tree.
   void hold(PageId page);
   void release(PageId page, bool keep = true);
 
@@ -66,7 +66,7 @@ class PrefixTree {
  private:
   struct Node {
     State state = State::absent;
-    bool is_unused = false;  // in the list of those that may be evicted
+    bool is_unused = false;  // in the list of evictable pages
     uint32_t n_children = 0;
     uint64_t hash = 0;
     uint64_t stamp = 0;

@@ -17,9 +17,9 @@ void decode(std::span<float> to, DType dtype, std::span<const std::byte> from);
 
 bool can_encode(DType dtype);
 
-// Encodes rows of n_per_row floats, in parallel; the bytes do not depend on the number of threads. The error is about
-// the least squared one (tensor/fit.h); values beyond a type's range become the largest in it. An infinity or NaN gives
-// an error that names the element, the first of them, and leaves `to` unspecified.
+// Encodes rows of n_per_row floats, in parallel; the bytes do not depend on the number of threads. The squared error is
+// close to the minimum (tensor/fit.h); values beyond a type's range are clamped to it. On an infinity or NaN the error
+// names the first such element, and `to` is unspecified.
 // REQUIRES: can_encode(dtype), n_per_row a multiple of block_elements, sizes that match.
 Result<void> encode(std::span<std::byte> to, DType dtype, std::span<const float> from, size_t n_per_row,
                     ThreadPool& pool);

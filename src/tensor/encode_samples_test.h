@@ -1,6 +1,6 @@
 #pragma once
-// Samples that every program can make to the bit (sums, products, quotients and square roots of IEEE doubles only), and
-// what llama.cpp's encoders lose on them.
+// Samples that every program can reproduce to the bit (only sums, products, quotients and square roots of IEEE
+// doubles), and the error of llama.cpp's encoders on them.
 
 #include <cmath>
 #include <cstdint>
@@ -34,7 +34,7 @@ class SampleRng {
     return z ^ z >> 31;
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
-  double normal() {                                                         // nearly: the sum of twelve uniform numbers
+  double normal() {  // approximately normal: the sum of twelve uniform numbers
     double sum = -6;
     for (int i = 0; i < 12; i++) sum += uniform();
     return sum;

@@ -1,9 +1,10 @@
 #pragma once
 // The search behind the encoders: scales and codes that make a block's squared error small.
 //
-// A scale taken from the largest element alone costs 5 to 20 % more squared error than the best one. Given the codes,
-// the best scale is a least-squares solution; given the scale, the best codes are the nearest levels. The fits
-// alternate between the two from a few starting points, then do the same under the quantized scales of a super-block.
+// Deriving a scale from the largest element alone costs 5 to 20 % more squared error than the optimum. Given the codes,
+// the best scale is a least-squares solution; given the scale, the best codes are the nearest quantization levels. The
+// fits alternate between the two from a few starting points, then repeat this with the quantized scales of a
+// super-block.
 //
 // Blocks are first divided by a power of two so that their largest element lies in [1, 2): nothing overflows, and
 // results do not depend on the magnitude. Scales saturate at the largest f16; a block whose elements are all below
@@ -18,18 +19,18 @@
 
 namespace rocmforge::fit {
 
-// What a code stands for: the whole numbers from low up.
+// Quantization levels that are consecutive integers from `low` up.
 struct WholeLevels {
   int low;
   int high;
 };
 
-// What a code stands for: 16 levels, ascending.
+// Quantization levels from a table: 16, ascending.
 struct TableLevels {
   int8_t values[16];
 };
 
-// The nearest value that is finite.
+// The nearest finite value.
 inline F16 to_finite_f16(float value) {
   constexpr float kLargest = 65504.0f;
   return to_f16(std::clamp(value, -kLargest, kLargest));
@@ -39,7 +40,7 @@ inline Bf16 to_finite_bf16(float value) {
   return to_bf16(std::clamp(value, -kLargest, kLargest));
 }
 
-// Of a block of 32.
+// For a block of 32.
 float largest_magnitude(const float* x);
 
 // Blocks of 32:  x[i] ~ scale * level(codes[i]).  The result is the scale.

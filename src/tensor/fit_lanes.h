@@ -1,5 +1,5 @@
 #pragma once
-// What fit_scale.cpp and fit_line.cpp share: four floats at a time, levels, blocks of unit magnitude.
+// Shared by fit_scale.cpp and fit_line.cpp: four floats at a time, quantization levels, normalised blocks.
 
 #include <algorithm>
 #include <cmath>
@@ -65,8 +65,8 @@ float largest_of(const float* x) {
   return highest(largest);
 }
 
-// The element of largest magnitude, with its sign. It is kept beside its magnitude because clang 19.1.7 miscompiles the
-// form that compares with fabs(value): at -O2 and 8 elements, a smaller one may win.
+// The element of largest magnitude, with its sign. The magnitude is stored separately because clang 19.1.7 miscompiles
+// a comparison with fabs(value): at -O2 and 8 elements, a smaller element may win.
 template <int n>
 float farthest_from_zero(const float* x) {
   float value = 0;
@@ -153,12 +153,12 @@ struct Normalized {
     }
   }
 
-  // The f16 that stands for a number in the original block, and its value here.
+  // The f16 for a number of the original block, and the value of that f16 in this one.
   F16 stored(float v) const { return to_finite_f16(v * factor); }
   float rounded(float v) const { return to_float(stored(v)) / factor; }
 
-  // Not nearer to zero than v, where f16 allows it: a unit from which the largest scale can still be reached. It
-  // matters below 2^-14, where f16 is coarse, which is where most weights have their units.
+  // Rounded away from zero where f16 allows it: with this unit the largest scale can still be represented. This matters
+  // below 2^-14, where f16 is coarse and where most weights have their units.
   float rounded_up(float v) const {
     const F16 nearest = stored(v);
     if (std::fabs(to_float(nearest)) >= std::fabs(v * factor)) return to_float(nearest) / factor;

@@ -1,28 +1,29 @@
 #pragma once
-// Packed layouts: how CPU kernels want the rows of a matrix to lie. One rule serves every format.
+// Packed layouts: how matrix rows are interleaved for the CPU kernels. One rule serves every format.
 //
-// As many rows as a register has lanes, 8 or 16, are interleaved, block by block. A packed group holds the same block
-// of those rows, cut into pieces and stored piece by piece, each piece for all rows before the next:
+// As many rows as a register has lanes, 8 or 16, are interleaved block by block. A packed group holds the same block of
+// those rows, divided into parts (head, tail, words); each part is stored for all rows before the next:
 //
 //   head   0, 1 or 2 bytes    a leading scale that leaves the rest of the block unaligned (Q4_0, Q8_0, MXFP4 ...)
 //   tail   0 or 2 bytes       a trailing scale (Q3_K, Q6_K)
-//   words  4 bytes each       everything else; one piece of all rows fills a register, one row per lane
+//   words  4 bytes each       everything else; one word of all rows fills a register, one row per lane
 //
 // A block of a float type is 32 elements here.
 //
-// Words lie in the order in which a kernel first needs them, which is not always the file's: scales before codes, the
-// upper bits of a code beside its lower ones. Read forwards, memory is up to four times as fast (Q6_K, measured).
+// Words are stored in the order in which a kernel first needs them, which may differ from the file's: scales before
+// codes, the upper bits of a code beside its lower ones. Reading memory strictly forwards is up to four times as fast
+// (Q6_K, measured).
 //
 //   Q4_0, 18 bytes per block, 144 per group of eight:
 //     bytes 0 .. 15         d of row 0, d of row 1, ... d of row 7
 //     bytes 16 .. 47        qs[0..3] of row 0, qs[0..3] of row 1, ... of row 7
 //     bytes 48 .. 79        qs[4..7] of row 0, ...
 //
-// The groups of the same rows follow each other along the row and make a unit; units follow each other down the matrix.
-// So a packed matrix takes exactly the bytes of the file, a unit begins where the file's first row of it would, and the
-// rows after the last whole unit stay as they are.
+// The groups of the same rows follow each other along the row and form a unit (one row group of the packed matrix);
+// units follow each other down the matrix. So a packed matrix takes exactly the bytes of the file, a unit begins where
+// its first row would begin in the file, and the rows after the last whole unit stay as they are.
 //
-// Bits keep their place inside a block: tensor/formats spells them.
+// Bits keep their position inside a block: tensor/formats defines them.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,21 +34,21 @@
 
 namespace rocmforge {
 
-// Rows of a unit, at most: what divides this divides every unit.
+// The largest number of rows in a unit: a multiple of it is a multiple of every unit.
 inline constexpr size_t kMaxPackedRows = 16;
 
 struct PackedCut {
   struct Run {
     size_t first = 0;  // word of the block
     size_t n = 0;
-    size_t beside = 0;  // the first of as many words that alternate with these; 0: none do
+    size_t beside = 0;  // the first of as many words that alternate with these; 0: none
   };
   size_t head_bytes = 0;
   size_t n_words = 0;
   size_t tail_bytes = 0;
-  Run runs[5] = {};  // the words as they are packed; none: as in the block
+  Run runs[5] = {};  // the order of the packed words; empty: as in the block
 
-  // Where word w is packed.
+  // The packed position of word w.
   constexpr size_t position(size_t w) const {
     size_t at = 0;
     for (const Run& run : runs) {
@@ -65,7 +66,7 @@ struct PackedCut {
   constexpr size_t words_at(size_t n_rows) const { return n_rows * (head_bytes + tail_bytes); }  // offset in the group
 };
 
-// How blocks of this type are cut; nullopt for types without a packed layout.
+// The layout of this type's blocks; nullopt for types without a packed layout.
 constexpr std::optional<PackedCut> packed_cut(DType dtype) {
   switch (dtype) {
     case DType::q4_0:
@@ -128,7 +129,7 @@ inline size_t packed_elements(DType dtype) {
   return info.block_elements == 1 ? 32 : info.block_elements;
 }
 
-// One block of one row into its group of n_rows. The plain spelling of the rule; kernels have faster ones.
+// Packs one block of one row into its group of n_rows. The reference implementation; kernels have faster ones.
 inline void pack_block(std::byte* group, size_t n_rows, size_t row, const std::byte* block, const PackedCut& cut) {
   std::memcpy(group + row * cut.head_bytes, block, cut.head_bytes);
   for (size_t w = 0; w < cut.n_words; w++) {
@@ -139,7 +140,7 @@ inline void pack_block(std::byte* group, size_t n_rows, size_t row, const std::b
               cut.tail_bytes);
 }
 
-// And back.
+// The inverse of pack_block.
 inline void unpack_block(std::byte* block, const std::byte* group, size_t n_rows, size_t row, const PackedCut& cut) {
   std::memcpy(block, group + row * cut.head_bytes, cut.head_bytes);
   for (size_t w = 0; w < cut.n_words; w++) {

@@ -1,5 +1,5 @@
 #pragma once
-// What lets one header serve the host compiler, nvcc and HIP's clang.
+// Macros that let one header serve the host compiler, nvcc and HIP's clang.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
-// For tests: weight i of a block, straight from its bytes, one weight at a time. Slow and plain on purpose, and written
-// from the formats' bit layouts rather than from the decoders: byte offsets instead of structs, no loops, no tables
-// but the codebooks (whose entries codec_test checks apart).
+// For tests: weight i of a block, straight from its bytes, one weight at a time. Deliberately slow and plain, and
+// written from the formats' bit layouts rather than from the decoders: byte offsets instead of structs, no loops, no
+// tables except the codebooks (whose entries codec_test checks separately).
 
 #include <cmath>
 #include <cstdint>
@@ -160,7 +160,7 @@ class WeightReference {
 
   static float sign(int negative) { return negative ? -1.0f : 1.0f; }
 
-  // Of seven stored signs and an eighth that makes the number of minuses even.
+  // From seven stored signs and an eighth that makes the number of negative signs even.
   static float even_sign(int seven, int j) {
     if (j < 7) return sign(seven >> j & 1);
     return sign(std::popcount(static_cast<uint32_t>(seven)) % 2);

@@ -1,5 +1,5 @@
 #pragma once
-// A weight that is known before it is read: its name, shape, place in the file and address to come.
+// A weight that is known before it is read: its name, shape, place in the file and final address.
 
 #include <cstdint>
 #include <optional>
@@ -12,26 +12,25 @@
 namespace rocmforge {
 
 using WeightId = Id<struct WeightIdTag>;
-// Weights that come and go together: a streamed stage, an expert. Only there under a budget.
+// A unit: weights that are loaded and evicted together (a streamed layer or an expert). Only under a memory budget.
 using UnitId = Id<struct UnitIdTag>;
 
 enum class LoadState : uint8_t {
   unloaded,
   loading,    // queued, or pieces being read and landed
-  in_flight,  // every piece landed, what readers must wait for being recorded
+  in_flight,  // every piece is copied; the completion event is being recorded
   resident,
   failed,  // the next get or prefetch tries again
 };
 
-// One weight to be held by a store: a whole tensor, or whole rows out of one that several weights share (a fused
-// projection).
+// A weight for a store: a whole tensor, or some rows of a tensor that several weights share (a fused projection).
 struct WeightRequest {
   const gguf::TensorInfo* tensor = nullptr;
   WeightShape shape;
   uint32_t stage = 0;          // the plan's stage that uses it first: 0 embedding, 1 + i layer i, n_layers + 1 output
   uint64_t skip_bytes = 0;     // of the tensor, before this weight
-  std::string_view part = {};  // what tells it from the tensor's other weights; empty: it is the whole tensor
-  // One matrix of a stack: which. Needed only by the rows that are routed to it; a stage's experts are numbered from 0.
+  std::string_view part = {};  // distinguishes the weights of one tensor; empty: the whole tensor
+  // The expert's index in its stage, from 0, for one matrix of a stack of experts. Only rows routed to it need it.
   std::optional<uint32_t> expert = {};
 };
 
@@ -45,9 +44,9 @@ struct LazyTensor {
   uint64_t file_offset = 0;
   uint64_t file_bytes = 0;
   uint64_t packed_bytes = 0;
-  std::optional<uint32_t> expert = {};  // which of its stage it belongs to
-  uint64_t address = 0;                 // offset into the placement's arena; of a weight that moves, into its berth
-  std::optional<UnitId> unit = {};      // of a weight that moves: what it moves with
+  std::optional<uint32_t> expert = {};  // expert index in its stage
+  uint64_t address = 0;                 // offset into the placement's arena; for a streamed weight, into its cache slot
+  std::optional<UnitId> unit = {};      // the unit of a streamed weight
 };
 
 }  // namespace rocmforge

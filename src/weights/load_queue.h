@@ -1,8 +1,7 @@
 #pragma once
-// The order in which weights are loaded: those that somebody waits for first, then those asked for ahead of time, each
-// in the order of asking.
+// The order of loads: weights that a call waits for come first, then prefetched ones, each group in request order.
 //
-// Threads: one at a time. Where memory runs out nothing has changed; only push and promote take any.
+// Threads: one at a time. Only push and promote allocate; if memory runs out they change nothing.
 
 #include <algorithm>
 #include <deque>
@@ -29,7 +28,7 @@ class LoadQueue {
     }
   }
 
-  // Somebody waits for it now. No effect on a weight that is not queued, or awaited already.
+  // A call now waits for this weight. No effect if it is not queued or already promoted.
   void promote(WeightId id) {
     const auto at = std::ranges::find(ahead_, id);
     if (at == ahead_.end()) return;
@@ -41,7 +40,7 @@ class LoadQueue {
     if (!erase(awaited_, id)) erase(ahead_, id);
   }
 
-  // The first for which can_begin(id).
+  // The first weight for which can_begin(id) holds.
   template <class F>
   std::optional<WeightId> first(F&& can_begin) const {
     for (const auto* ids : {&awaited_, &ahead_}) {
@@ -53,7 +52,7 @@ class LoadQueue {
   }
 
  private:
-  // A weight is queued once, and most often near the front.
+  // A weight is queued at most once, usually near the front.
   static bool erase(std::deque<WeightId>& ids, WeightId id) {
     const auto at = std::find(ids.begin(), ids.end(), id);
     if (at == ids.end()) return false;

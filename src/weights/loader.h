@@ -1,20 +1,21 @@
 #pragma once
 // The engine of a WeightStore: threads that read weights into a placement, and the calls that wait for them.
 //
-// A load is a flight. It begins with the first request for a cold weight; its pieces are taken one by one, by all
-// loaders, under the mutex, and read and landed outside of it; the loader of the last piece finishes the weight and
-// publishes it with a lease for every call that waited. A failed piece ends its flight, and only the calls that
-// waited for that flight see the error.
+// A load is called a flight. It begins with the first request for a weight that is not resident. All loader threads
+// take its pieces (chunks of rows) one by one under the mutex, and read and copy them outside of it. The thread that
+// completes the last piece finishes the weight and publishes it with a lease for every waiting call. A failed piece
+// ends its flight; only the calls that waited for that flight see the error.
 //
-// A weight that moves (weight_table.h) is read into the berth that its unit gets when the first piece is taken: a unit
-// that nobody holds and no load is filling leaves for it. Until there is one the flight stays queued and others go on.
+// A streamed weight (weight_table.h) is read into a cache slot, which its unit gets when the first piece is taken. If
+// no slot is free, a unit without leases and loads is evicted. If there is none, the flight stays queued and other
+// flights go on.
 //
 // Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
-// clear. Loader threads start with the first load and end in clear(). Calls that find everything resident take no lock,
-// and nothing that may block (reading, landing, reserving, the callback) happens under one that others wait for.
+// clear. Loader threads start with the first load and end in clear(). Calls that find everything resident take no lock.
+// Operations that may block (reading, copying, reserving, the callback) never hold a lock that others wait for.
 //
-// Memory may run out anywhere. A call then throws std::bad_alloc and has taken nothing; on a loader's thread the flight
-// fails. What ends flights, and clear(), takes no memory.
+// Memory may run out anywhere. A call then throws std::bad_alloc and has changed nothing; on a loader thread the flight
+// fails. Ending a flight and clear() do not allocate.
 
 #include <atomic>
 #include <condition_variable>
@@ -49,7 +50,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   const WeightWord& word(WeightId id) const { return words_[id.value].word; }
-  // Where it lies in the arena, if it has a place: it stays there while somebody holds or loads it.
+  // The weight's address in the arena, if it has one; valid while a lease or a load pins the weight.
   std::optional<uint64_t> address(WeightId id) const;
 
   bool is_stage_resident(uint32_t stage) const;
@@ -60,13 +61,14 @@ class Loader {
   // A lease on each, once all are resident; on error none.
   Result<void> lease(std::span<const WeightId> ids);
   void release(WeightId id);
-  // All experts of a stage as one weight, there while they all are and do not move. Only try_lease and release take it.
+  // All experts of a stage as one pseudo-weight: resident while all of them are and none is streamed. Only try_lease
+  // and release accept it.
   WeightId all_experts(uint32_t stage) const { return WeightId(static_cast<uint32_t>(table_.size()) + stage); }
-  // The same of everything.
+  // The same for all weights of the model.
   WeightId all_weights() const { return all_experts(table_.n_stages()); }
 
   void prefetch(std::span<const WeightId> ids);
-  // Of those that move: the first to make room.
+  // Marks streamed weights as the first to evict.
   void give_back(std::span<const WeightId> ids);
   void evict(WeightId id);
   void clear();
@@ -83,9 +85,9 @@ class Loader {
     uint64_t n_rows = 0;
   };
   using Lock = std::unique_lock<std::mutex>;
-  struct alignas(64) PaddedWord {  // a hit on one weight does not slow hits on its neighbours
+  struct alignas(64) PaddedWord {  // padded to a cache line: hits on neighbours do not contend
     WeightWord word;
-    std::optional<UnitId> unit;  // as in the table: what a hit needs lies together
+    std::optional<UnitId> unit;  // as in the table; stored here so that a hit touches one cache line
   };
 
   WeightWord& word(WeightId id) { return words_[id.value].word; }
@@ -93,8 +95,8 @@ class Loader {
   std::optional<UnitId> unit_of(WeightId id) const { return words_[id.value].unit; }
   Result<void> check_room(std::span<const WeightId> ids) const;
 
-  // What a call waits for: null when the weight was resident and is leased now. `unattended`: the load was under way
-  // with nobody waiting for it.
+  // What a call waits for; null if the weight was resident and is now leased. `unattended`: the load was under way
+  // without a waiting call.
   struct Joined {
     std::shared_ptr<Flight> flight;
     bool unattended = false;
@@ -118,12 +120,12 @@ class Loader {
   void publish(WeightId id, Flight& flight);
   void wake(Flight& flight);
 
-  // With the mutex held on entry and return, but not throughout:
+  // Called and left with the mutex held; may unlock it in between:
   void reserve(Lock& lock);
   void end_piece(Lock& lock, const Piece& piece, const Result<void>& landed, size_t loader);
   void report(Lock& lock);
 
-  // Without it:
+  // Without the mutex:
   void work(size_t loader);
   Result<void> load_piece(const Piece& piece, size_t loader);
   Result<void> finish_weight(WeightId id, size_t loader);
@@ -133,8 +135,8 @@ class Loader {
   Placement& placement_;
   const size_t n_loaders_;
   const Clock clock_;
-  const Error cleared_;            // made while there is memory
-  std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together, then of all
+  const Error cleared_;            // allocated ahead
+  std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together, then of all weights
   std::atomic<size_t> n_resident_ = 0;
   Berths berths_;
 
@@ -146,13 +148,13 @@ class Loader {
   LoadQueue queue_;                               // flights with pieces nobody has taken
   std::vector<std::shared_ptr<Flight>> flights_;  // by weight; null: none
   size_t n_flights_ = 0;
-  std::vector<bool> is_full_;             // by pool, while a piece is looked for
-  std::vector<size_t> n_experts_absent_;  // by stage; weights
+  std::vector<bool> is_full_;             // by pool, during the search for a piece
+  std::vector<size_t> n_experts_absent_;  // by stage: number of expert weights not resident
   std::vector<std::thread> threads_;
-  bool is_stuck_ = false;  // what is queued has no berth until a lease or a load ends
+  bool is_stuck_ = false;  // no queued load can get a slot until a lease or a load ends
   bool stopping_ = false;
   bool clearing_ = false;
-  LoadingStats counts_;   // of what has happened; what is the case now is read off the words
+  LoadingStats counts_;   // cumulative counts; the current state is read from the words
   TimePoint busy_since_;  // n_flights_ > 0
   TimePoint last_report_;
   bool has_callback_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// How far the weights of a store are, and what it took.
+// Loading progress of a store's weights, and cumulative counts.
 
 #include <cstdint>
 #include <functional>
@@ -7,7 +7,7 @@
 namespace rocmforge {
 
 struct LoadingStats {
-  // Now. Bytes are those of the file.
+  // Current state. Bytes are file bytes.
   uint64_t n_tensors = 0, n_tensors_loaded = 0, n_tensors_loading = 0;
   uint64_t n_layers = 0, n_layers_loaded = 0;
   uint64_t total_bytes = 0, loaded_bytes = 0, loading_bytes = 0;

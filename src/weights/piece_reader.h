@@ -1,5 +1,5 @@
 #pragma once
-// Reads pieces of weights: through the page cache what is in it, past it what is not.
+// Reads pieces of weights: cached bytes through the page cache, the others with direct I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace rocmforge {
 Result<std::span<const std::byte>> read_piece(const File& file, uint64_t offset, size_t n_bytes,
                                               std::span<std::byte> staging);
 
-// The file at the path is still the one that was opened, as it was then: file_not_found, file_changed, file_truncated.
+// Checks that the path still names the opened file, unchanged: file_not_found, file_changed, file_truncated.
 Result<void> check_unchanged(const File& file);
 
 }  // namespace rocmforge

@@ -1,11 +1,11 @@
 #pragma once
-// Where weights live: the interface a device implements (cpu/placement.h, later gpu). One of the two virtual
-// interfaces.
+// Where weights live: the interface that a device's memory implements (cpu/placement.h, gpu/placement.h). One of the
+// two virtual interfaces.
 //
 // A placement owns one arena. The store computes every weight's final address (an offset into the arena) before the
-// arena exists; reserve() then allocates it in one go, and nothing is allocated again until release().
-// File bytes arrive in pieces of whole rows, each from a loader's staging buffer; the placement puts them into the
-// kernels' layout.
+// arena exists; reserve() then allocates it at once, and nothing more is allocated until release(). File bytes arrive
+// in pieces of whole rows, each from a loader's staging buffer; land() converts a piece to the kernels' layout and
+// stores it at its address.
 //
 // Threads: land() and staging() are called by several loaders at once, each with its own index and never with
 // overlapping rows; the rest by one thread at a time.
@@ -39,13 +39,13 @@ class Placement {
 
   // Bytes of the weight in the kernels' layout: at most 1.03 x its file bytes plus 4 KiB.
   virtual uint64_t packed_bytes(const WeightShape& shape) const = 0;
-  // Pieces passed to land() begin at a multiple of this many rows (the layout may interleave rows).
+  // Pieces passed to land() begin at a multiple of this many rows (the layout may interleave that many).
   virtual uint64_t rows_per_unit(const WeightShape& shape) const = 0;
-  // What every staging buffer holds at least. A piece takes at most this less two kDirectAlignment, which a direct read
-  // may need around it; a weight whose unit of rows is longer is refused.
+  // The minimum size of a staging buffer. A piece has at most this less two kDirectAlignment, which a direct read may
+  // need around it. A weight with an indivisible group of rows larger than that is refused.
   virtual size_t staging_bytes() const = 0;
 
-  // What may still be taken now, and what reserve() takes of that beside the arena: what a memory budget counts.
+  // Memory that can still be allocated, and what reserve() allocates beside the arena: the input of a memory budget.
   virtual uint64_t available_bytes() const = 0;
   virtual uint64_t overhead_bytes(size_t n_loaders) const = 0;
 
@@ -55,24 +55,25 @@ class Placement {
   virtual void release() = 0;
   virtual bool is_reserved() const = 0;
 
-  // A buffer this loader may fill, kDirectAlignment-aligned, at least staging_bytes() long; its previous content has
-  // been consumed when this returns.
+  // A buffer for this loader to fill, kDirectAlignment-aligned, at least staging_bytes() long. Blocks until its
+  // previous content has been consumed.
   virtual Result<std::span<std::byte>> staging(size_t loader) = 0;
 
-  // Puts whole rows, as the file holds them and as they stand in the loader's staging buffer, into the weight at
-  // `address`. May return before the copy is done (see finish).
+  // Stores whole rows of the weight at `address`, from file bytes in the loader's staging buffer. May return before the
+  // copy is done (see finish).
   virtual Result<void> land(uint64_t address, const WeightShape& shape, uint64_t first_row,
                             std::span<const std::byte> rows, size_t loader) = 0;
 
-  // Every row of the weight has been landed, by this and other loaders: record whatever a reader must wait for. On a
-  // device the store calls this before it publishes the weight, because waiting for an event that was not yet recorded
-  // does not wait.
+  // Called when every row of the weight has been passed to land(), by this and other loaders: records the event that
+  // readers must wait for. The store calls it before it publishes the weight, because waiting for an event that was
+  // never recorded does not wait.
   virtual Result<void> finish(uint64_t address, const WeightShape& shape, size_t loader) = 0;
 
-  // The load of a weight has failed: rows that were landed may still be on their way. Others may land there next.
+  // The load of a weight has failed. Copies of some of its rows may still be running. Other weights may be landed there
+  // next.
   virtual void give_up(uint64_t /*address*/, const WeightShape& /*shape*/) {}
 
-  // The arena's start as kernels see it; a weight lies at base() + address. REQUIRES: is_reserved()
+  // The arena's start in the kernels' address space; a weight lies at base() + address. REQUIRES: is_reserved()
   virtual std::byte* base() const = 0;
 };
 

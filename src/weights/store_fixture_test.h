@@ -1,6 +1,6 @@
 #pragma once
-// What the store's tests share: a small model file whose bytes can be checked, and a placement in plain host memory
-// that checks the contract of placement.h, counts calls, and fails or waits where a test says so.
+// Shared by the store's tests: a small model file with predictable bytes, and a placement in host memory that checks
+// the contract of placement.h, counts calls, and fails or blocks on demand.
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@
 
 namespace rocmforge::testing {
 
-// Counts calls, and says of each whether it shall fail: the n-th, or the n-th and all after it (n from 1).
+// Counts calls, and decides which fail: the n-th, or the n-th and all after it (n from 1).
 class Fuse {
  public:
   void fail_once(int64_t n) { arm(n, n); }
@@ -49,7 +49,7 @@ class Fuse {
   std::atomic<int64_t> n_calls_ = 0, first_ = 0, last_ = -1;
 };
 
-// Stops those who pass until it is opened.
+// Blocks every caller until it is opened.
 class Gate {
  public:
   void pass() {
@@ -79,10 +79,10 @@ struct TestWeight {
   std::string name;
   WeightShape shape;
   uint32_t stage = 0;
-  uint32_t n_experts = 1;  // one after the other, each of that shape
+  uint32_t n_experts = 1;  // stacked, each of that shape
 };
 
-// A GGUF file of these weights; every byte follows from the weight's place in the list, its own, and a salt.
+// A GGUF file of these weights; every byte follows from the weight's index, the byte's index, and a salt.
 class TestModel {
  public:
   TestModel(std::string path, std::vector<TestWeight> weights, uint64_t salt = 0)
@@ -97,7 +97,7 @@ class TestModel {
     EXPECT_TRUE(writer->finish().ok());
   }
 
-  // An embedding, n_layers of three weights, an output: a little of everything, 32-byte alignment in the file.
+  // An embedding, n_layers of three weights, an output, with 32-byte alignment in the file.
   static std::vector<TestWeight> layers(uint32_t n_layers) {
     std::vector<TestWeight> weights{{"embd", {DType::q4_0, 64, 999}, 0}};
     for (uint32_t i = 0; i < n_layers; i++) {
@@ -249,7 +249,7 @@ class TestPlacement final : public Placement {
   std::atomic<bool> is_finishing_ = false;
 };
 
-// The file system as a test wants it: counts reads, fails them, makes them wait, and claims what is cached.
+// A file system under the test's control: counts reads, fails or delays them, and reports what is cached.
 struct TestFiles {
   TestFiles() {
     calls.pread = [this](int fd, void* to, size_t n_bytes, off_t offset) -> ssize_t {

@@ -1,22 +1,24 @@
 #pragma once
-// The lazy weights of one model: known by name, shape and place in the file from the start, read on first use.
+// The lazy weights of one model: name, shape and place in the file are known from the start; bytes are read on first
+// use.
 //
 //   unloaded --get/prefetch--> loading --last piece landed--> in_flight --event recorded--> resident
 //       ^                         |                                                            |
 //       |                         +--error--> failed (the next get or prefetch tries again)    |
 //       +--------------------------------------- evict, clear ---------------------------------+
 //
-// Lazy means contents arrive later, never addresses: every weight's address is fixed when the store is made, the first
-// load reserves the arena, and from then until clear() nothing is allocated on the device.
+// Lazy means that the bytes arrive later, never the addresses: every weight's address is fixed when the store is made.
+// The first load reserves the arena, and from then until clear() no device memory is allocated.
 //
-// Single flight: any number of threads that ask for one cold weight cause one load. A hit is one atomic operation and
-// takes no lock. A failed load fails the calls that waited for it and nothing else.
+// Single flight: any number of threads that ask for one weight that is not resident cause one load. A hit is one atomic
+// operation without a lock. A failed load fails only the calls that waited for it.
 //
-// Under a budget that the weights do not fit, some of them move (residency.h): they are read into a berth that others
-// leave, when nobody holds those. Whoever holds some and waits for others may wait for itself: ask for all at once.
+// If the weights do not fit a memory budget, some of them are streamed (residency.h): a load evicts weights that no
+// lease pins and reuses their cache slot. Acquire all leases in one call (get_all): a caller that holds some leases
+// while it waits for others can deadlock.
 //
-// Threads: everything may be called from any thread; the progress callback alone must not call on_progress or clear.
-// evict(), clear() and the destructor wait for leases: the caller must not hold one.
+// Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
+// clear. evict(), clear() and the destructor wait for leases: the caller must not hold one.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +42,7 @@ class WeightStore {
   struct Options {
     size_t n_loaders = 0;  // threads that read; 0: one per core, at most 8
     Clock clock = system_clock();
-    std::optional<uint64_t> budget_bytes = {};  // for the arena; none: everything stays
+    std::optional<uint64_t> budget_bytes = {};  // for the arena; none: all weights resident
 
     size_t n_loaders_or_default() const;
   };
@@ -57,7 +59,7 @@ class WeightStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  // Keeps a resident weight from being evicted while it lives.
+  // Pins a resident weight: it cannot be evicted while the lease lives.
   class [[nodiscard]] Lease {
    public:
     Lease() = default;
@@ -78,40 +80,42 @@ class WeightStore {
   const LazyTensor& tensor(WeightId id) const;
   Result<WeightId> find(std::string_view name) const;  // gguf_tensor_missing
   LoadState state(WeightId id) const;
-  uint64_t arena_bytes() const;  // what reserve() will ask for
+  uint64_t arena_bytes() const;  // the size of the arena
 
-  // Where a weight lies in the arena. REQUIRES: it is leased, or does not move
+  // A weight's offset in the arena. REQUIRES: it is leased, or not streamed
   uint64_t address(WeightId id) const;
-  // The same for any weight, if it has a place; of one that is not leased it may change at any time.
+  // The same for any weight that has an address; without a lease it may change at any time.
   std::optional<uint64_t> find_address(WeightId id) const;
-  // Of the stage's weights all but the experts are read anew for each pass.
+  // Whether the stage's weights, except experts, are read again in each pass.
   bool is_streamed(uint32_t stage) const;
-  uint64_t streamed_bytes() const;  // of the file, by each pass
+  uint64_t streamed_bytes() const;  // file bytes read by each pass
   bool experts_move() const;
-  // Everything is resident and stays where it is until somebody calls evict or clear.
+  // Settled: all weights are resident and none moves until evict or clear is called.
   bool is_settled() const;
 
-  // Blocks until resident. Errors, named by tensor: out_of_memory, file_*, and cancelled when it meets a clear().
+  // Blocks until the weight is resident. Errors, with the tensor's name: out_of_memory, file_*, and cancelled by
+  // clear().
   Result<Lease> get(WeightId id);
-  // If it is resident; never blocks.
+  // A lease if the weight is resident; never blocks.
   std::optional<Lease> try_get(WeightId id);
-  // get for all of them; the loads run side by side. On error no lease is kept.
+  // Leases on all of them; the loads run in parallel. On error no lease is kept.
   Result<std::vector<Lease>> get_all(std::span<const WeightId> ids);
-  // Asks for loads in this order, after those already asked for, and returns; weights that a get waits for go first.
-  // A load that fails is tried again by the next get.
+  // Queues loads in this order, after earlier requests, and returns; weights that a get waits for are loaded first. A
+  // load that fails is tried again by the next get.
   void prefetch(std::span<const WeightId> ids);
-  // Those of them that move will not be used soon: they are the first to make room.
+  // Marks streamed weights among these as not needed soon: they are evicted first.
   void give_back(std::span<const WeightId> ids);
-  // All experts of the stage, if all are resident and stay: one atomic operation. The lease has no tensor.
+  // One lease on all experts of the stage, if all are resident and none is streamed: one atomic operation. The lease
+  // has no tensor.
   std::optional<Lease> try_get_experts(uint32_t stage);
-  // The same for everything, if it is settled.
+  // The same for all weights, if the store is settled.
   std::optional<Lease> try_get_everything();
 
-  // Blocks until all weights of the layers are resident; of those that move, the last ones that fit.
+  // Blocks until all weights of the layers are resident; of streamed ones, the last that fit.
   // invalid_argument: there are no such layers
   Result<void> preload_layers(uint32_t first_layer, uint32_t n_layers);
   Result<void> preload_layers(std::span<const uint32_t> layers);
-  // The same for the whole model; of those that move, the first ones that fit.
+  // The same for the whole model; of streamed weights, the first that fit.
   Result<void> preload_all();
   // REQUIRES: there is such a layer; for stage_weights, such a stage
   bool is_layer_loaded(uint32_t layer) const;
@@ -120,13 +124,14 @@ class WeightStore {
 
   LoadingStats loading_stats() const;
   // Called from loader threads, one at a time: at most every 50 ms, and at the end of each burst of loads, before the
-  // calls that waited for the last of them return. When on_progress returns, the callback before is no longer running.
+  // calls that waited for the last of them return. When on_progress returns, the previous callback is no longer
+  // running.
   void on_progress(ProgressCallback callback);
 
-  // Back to unloaded, once its load and its leases have ended. The address stays reserved.
+  // Unloads the weight once its load and its leases have ended. Its address stays reserved.
   void evict(WeightId id);
-  // Everything back to unloaded and the arena given back: loads that have not begun are abandoned, those under way and
-  // all leases waited for. The store can be used again: the next get reserves anew.
+  // Unloads everything and releases the arena. Queued loads are abandoned; running loads and all leases are waited for.
+  // The store can be used again: the next get reserves anew.
   void clear();
 
  private:

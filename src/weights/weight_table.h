@@ -1,7 +1,7 @@
 #pragma once
 // What a store knows about its weights before any of them is read: handles with final addresses, the stages, and how
-// each weight is cut into pieces. Under a budget some weights move (residency.h): they make up units, which take turns
-// in the berths of a pool.
+// each weight is divided into pieces. Under a budget some weights are streamed (residency.h): they form units, which
+// share the cache slots ("berths") of a pool.
 //
 // Threads: immutable.
 
@@ -24,15 +24,15 @@ namespace rocmforge {
 
 class WeightTable {
  public:
-  // Addresses are aligned to this: four cache lines, and what device copies and tensor loads ask for.
+  // Alignment of addresses: four cache lines, as required by device copies and tensor loads.
   static constexpr uint64_t kAddressAlignment = 256;
-  // A weight is cut finer than staging buffers ask for so that all loaders share it, down to pieces of this size.
-  // A layer streamed to an H200 by 8 loaders came at 41 GB/s in pieces of some 1 MiB and at 49 in pieces of 2
-  // (2026-11-15); what other loaders lack of one weight they find in the next.
+  // Weights are divided more finely than the staging buffers require, so that all loaders share the work, down to
+  // pieces of this size. On an H200, 8 loaders streamed a layer at 41 GB/s in pieces of about 1 MiB and at 49 GB/s in
+  // pieces of 2 MiB (2026-11-15). Loaders without a piece of one weight take one of the next weight.
   static constexpr uint64_t kMinPieceBytes = 2 << 20;
 
   struct Pool {
-    uint64_t address = 0;  // of the first berth
+    uint64_t address = 0;  // of the first cache slot
     uint64_t berth_bytes = 0;
     uint32_t n_berths = 0;
   };
@@ -42,9 +42,11 @@ class WeightTable {
     uint64_t packed_bytes = 0;
   };
 
-  // Weight i is requests[i]; addresses ascend by stage, then by request; berths follow. Without a budget nothing moves.
-  // invalid_argument: a tensor requested twice, or a shape that is not the tensor's; unsupported: rows too long for the
-  // placement's staging buffers; out_of_range: sizes that do not fit 64 bits; out_of_memory: the budget is too small.
+  // Weight i is requests[i]. Addresses ascend by stage, then by request; cache slots follow. Without a budget nothing
+  // is streamed.
+  // Errors: invalid_argument (a tensor requested twice, or a shape that is not the tensor's), unsupported (rows too
+  // long for the placement's staging buffers), out_of_range (sizes that do not fit 64 bits), out_of_memory (the budget
+  // is too small).
   static Result<WeightTable> build(const gguf::GgufFile& file, const Placement& placement,
                                    std::span<const WeightRequest> requests, size_t n_loaders,
                                    std::optional<uint64_t> budget_bytes = {});
@@ -60,15 +62,15 @@ class WeightTable {
 
   uint32_t n_stages() const { return static_cast<uint32_t>(stages_.size()); }
   std::span<const WeightId> stage(uint32_t index) const { return stages_[index]; }
-  // The first stage is the embedding's and the last the output's; layers lie between.
+  // The first stage is the embedding, the last is the output; layers lie between.
   uint32_t n_layers() const { return n_stages() > 2 ? n_stages() - 2 : 0; }
 
   std::span<const Pool> pools() const { return pools_; }
   std::span<const Unit> units() const { return units_; }
   const Unit& unit(UnitId id) const { return units_[id.value]; }
-  // The stage's weights, but for its experts, are a unit.
+  // The stage's weights, except its experts, are one streamed unit.
   bool is_streamed(uint32_t stage) const { return streamed_[stage]; }
-  // Experts take turns.
+  // Experts are streamed.
   bool experts_move() const { return experts_move_; }
 
  private:

@@ -2,13 +2,13 @@
 // One weight's state, leases and hits in one atomic word, so that a hit is a single compare-and-swap.
 //
 //   bit  0..2    LoadState
-//   bit  3       awaited: somebody waits for the leases to end
+//   bit  3       awaited: a thread waits for the leases to end
 //   bit  4..27   leases; none unless resident
 //   bit 28..63   hits (wraps after 6.8e10)
 //
-// Threads: reading, try_lease and try_release from anywhere; the rest under the loader's mutex. While `awaited` is set
-// leases are taken and given back under that mutex too, so whoever waits misses no change, and a lease's last act
-// on the store happens before the waiter may free it.
+// Threads: reading, try_lease and try_release from any thread; the rest under the loader's mutex. While `awaited` is
+// set, leases are taken and released under that mutex too: the waiting thread misses no change, and a lease's last
+// access to the store happens before the waiting thread may free the store.
 
 #include <atomic>
 #include <cstdint>
@@ -35,7 +35,7 @@ class WeightWord {
     return false;
   }
 
-  // Gives a lease back unless somebody waits for that. REQUIRES: the caller holds one
+  // Releases a lease, unless a thread waits for that. REQUIRES: the caller holds one
   bool try_release() {
     uint64_t word = word_.load(std::memory_order_relaxed);
     while ((word & kAwaited) == 0) {
@@ -46,7 +46,7 @@ class WeightWord {
     return false;
   }
 
-  // The same whether awaited or not. REQUIRES: resident; for release, the caller holds a lease
+  // The same regardless of `awaited`. REQUIRES: resident; for release, the caller holds a lease
   void lease() {
     uint64_t word = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_weak(word, with_hit(word), std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -54,16 +54,16 @@ class WeightWord {
   }
   void release() { word_.fetch_sub(kLease, std::memory_order_release); }
 
-  // Back to unloaded if nobody holds a lease; otherwise marks it awaited. REQUIRES: resident
+  // Unloads the weight if there is no lease; otherwise marks it awaited. REQUIRES: resident
   bool try_unload() {
     uint64_t word = word_.fetch_or(kAwaited, std::memory_order_acquire);
     if (leases_of(word) != 0) return false;
-    // Awaited: nobody but holders of the mutex changes the word now.
+    // Awaited: only holders of the mutex change the word now.
     store(LoadState::unloaded, 0);
     return true;
   }
 
-  // The same, leaving no mark on a weight that somebody holds.
+  // The same, but a leased weight is not marked.
   bool try_unload_idle() {
     uint64_t word = word_.load(std::memory_order_acquire);
     while (leases_of(word) == 0) {
@@ -79,7 +79,7 @@ class WeightWord {
     store(next, 0);
   }
 
-  // Makes the weight resident, with leases for those who waited. REQUIRES: not resident
+  // Makes the weight resident, with a lease for each waiting call. REQUIRES: not resident
   void publish(uint64_t n_leases) {
     CHECK(state() != LoadState::resident && n_leases < kMaxLeases);
     store(LoadState::resident, n_leases);

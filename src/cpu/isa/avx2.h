@@ -1,5 +1,5 @@
 #pragma once
-// The parts of the AVX2 table.
+// The functions of the AVX2 table.
 
 #include "cpu/isa/kernels.h"
 

@@ -1,12 +1,12 @@
 #pragma once
-// The vectors of AVX2 for packed_formats.h, and how a block of 32 elements of eight rows joins their sums. Only
+// AVX2 vectors for packed_formats.h, and how the sums of a block of 32 elements of eight rows are accumulated. Only
 // avx2_packed.cpp includes it (see avx2_vector.h).
 //
-//   maddubs   u8 code x s8 activation, pairs added to s16; as many of them as fit are added before
-//   madd      widens to s32, and multiplies by the scale where that is an integer of 16 elements
+//   maddubs   u8 code x s8 activation, pairs added to s16; several results are added in s16 as far as they fit
+//   madd      widens to s32, and multiplies by the scale where that is an integer per 16 elements
 //   fmadd     one per 32 elements: accumulator += weight scale * (activation scale * integer sum)
 //
-// Signed levels stay signed: their sign moves to the activations.
+// Signed quants stay signed: their sign is moved to the activations.
 
 #include "cpu/isa/avx2_vector.h"
 #include "cpu/isa/packed_formats.h"
@@ -29,9 +29,9 @@ struct Avx2 {
   using Float = __m256;
   static constexpr uint32_t kRows = 8;
   static constexpr int kTokens = 4;         // of a tile
-  static constexpr int kInlinedTokens = 0;  // none: too few registers
+  static constexpr int kInlinedTokens = 0;  // too few registers
   static constexpr int kFloatTokens = 6;
-  static constexpr int kMostDots = 0;  // blocks are not taken together
+  static constexpr int kMostDots = 0;  // blocks are processed one by one
   static constexpr bool kCodesStayUp = false;
 
 #define RF_OP [[gnu::always_inline]] static inline
@@ -61,7 +61,7 @@ struct Avx2 {
   RF_OP Float repeat_pair(const float* at) {
     return _mm256_castpd_ps(_mm256_broadcast_sd(reinterpret_cast<const double*>(at)));
   }
-  // Neighbouring lanes of a, then those of b, added.
+  // The sums of neighbouring lanes of a, then of b.
   RF_OP Float add_neighbours(Float a, Float b) {
     const Float even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xDD);
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_add_ps(even, odd)), 0xD8));
@@ -91,7 +91,7 @@ struct Avx2 {
     }
   }
 
-  // Sixteen-bit sums of codes[first .. first + n) times the activations they meet.
+  // Sixteen-bit sums of codes[first .. first + n) times their activations.
   RF_OP Int multiply_codes(const Int (&codes)[8], const QuantBlock& a, int first, int n) {
     Int sum = _mm256_maddubs_epi16(codes[first], repeat_word(a.q + 4 * first));
     for (int v = first + 1; v < first + n; v++) {
@@ -108,7 +108,7 @@ struct Avx2 {
                    _mm_setr_epi8(a, -1, b, -1, a + 4, -1, b + 4, -1, a + 8, -1, b + 8, -1, a + 12, -1, b + 12, -1)));
   }
   RF_OP Int subtract_16_bits(Int a, Int b) { return _mm256_sub_epi16(a, b); }
-  RF_OP const char* once_loaded(Int, const char* at) { return at; }  // any order will do
+  RF_OP const char* once_loaded(Int, const char* at) { return at; }  // any load order is fine
   template <class Terms>
   RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
     return terms.add_to(sum, codes, a);
@@ -149,7 +149,7 @@ struct Avx2 {
     }
   };
 
-  // scale * level, levels -127 .. 127 (or -128: its magnitude still fits)
+  // scale * quant, quants -127 .. 127 (or -128: its magnitude still fits)
   struct SignedTerms {
     Float scale;
 
@@ -164,7 +164,8 @@ struct Avx2 {
     }
   };
 
-  // Two halves of 16 elements with integer scales, a pair of 16 bits: unit * scales[half] * (code - offset)
+  // Two halves of 16 elements with integer scales, given as a pair of 16-bit values: unit * scales[half] * (code -
+  // offset)
   template <int kLargest, int kOffset>
   struct PairTerms {
     Float unit;

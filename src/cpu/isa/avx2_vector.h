@@ -1,6 +1,6 @@
 #pragma once
-// Small words of AVX2 that its files and those of AVX-512 share. Only they may include it: everything here is
-// static, because it is compiled for instructions that the rest of the program must not use (see kernels.h).
+// Small AVX2 helpers for the AVX2 and AVX-512 files. Only those may include it: everything here is static, because it
+// is compiled for instructions that the rest of the program must not use (see kernels.h).
 
 #include <immintrin.h>
 
@@ -25,7 +25,7 @@ namespace {
   return _mm256_set1_epi32(word);
 }
 
-// (l0 + l4) + (l2 + l6) + ((l1 + l5) + (l3 + l7)): the tree of the contract.
+// (l0 + l4) + (l2 + l6) + ((l1 + l5) + (l3 + l7)): the order that kernels.h promises.
 [[gnu::always_inline]] inline float sum_of(__m256 lanes) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -37,7 +37,7 @@ namespace {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Eight words of each of eight rows, row_bytes apart: calls store(w, words w of all rows).
+// Transposes eight words of each of eight rows, row_bytes apart: calls store(w, words w of all rows).
 template <class Store>
 [[gnu::always_inline]] inline void transpose_square(const char* from, size_t row_bytes, Store&& store) {
   __m256i rows[8], pairs[8], quads[8];

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of the AVX-512 table.
+// The functions of the AVX-512 table.
 
 #include "cpu/isa/avx2.h"
 

@@ -1,11 +1,11 @@
 #pragma once
-// The vectors of AVX-512 for packed_formats.h, and how a block of 32 elements of sixteen rows joins their sums. Only
-// avx512_packed.cpp and avx512bf16.cpp include it: everything is static (see kernels.h).
+// AVX-512 vectors for packed_formats.h, and how the sums of a block of 32 elements of sixteen rows are accumulated.
+// Only avx512_packed.cpp and avx512bf16.cpp include it: everything is static (see kernels.h).
 //
 //   dpbusd    u8 code x s8 activation, four products added to s32
 //   fmadd     one per 32 elements (formats with scales of 16: one per half, then one)
 //
-// Codes are unsigned. Offsets are where a sum begins: -offset * (sum of activations). Signed levels get 128 more.
+// Codes are unsigned. Integer sums start at -offset * (sum of activations). Signed quants get an offset of 128.
 
 #include "cpu/isa/avx2_vector.h"
 #include "cpu/isa/packed_formats.h"
@@ -19,9 +19,9 @@ struct Avx512 {
 
   static constexpr uint32_t kRows = 16;
   static constexpr int kTokens = 8;         // of a tile
-  static constexpr int kInlinedTokens = 8;  // of the tile that the loop over units is written for
+  static constexpr int kInlinedTokens = 8;  // of the tile that is inlined into the loop over units
   static constexpr int kFloatTokens = 8;
-  static constexpr int kMostDots = 16;  // integer sums that stay in registers
+  static constexpr int kMostDots = 16;  // integer sums that fit in registers
 
 #define RF_OP [[gnu::always_inline]] static inline
   typedef uint32_t Unsigned __attribute__((vector_size(64)));
@@ -51,7 +51,7 @@ struct Avx512 {
   RF_OP Float repeat_pair(const float* at) {
     return _mm512_castpd_ps(_mm512_broadcastsd_pd(_mm_load_sd(reinterpret_cast<const double*>(at))));
   }
-  // Neighbouring lanes of a, then those of b, added.
+  // The sums of neighbouring lanes of a, then of b.
   RF_OP Float add_neighbours(Float a, Float b) {
     const Int even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_add_ps(_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, even | words(1), b));
@@ -79,7 +79,7 @@ struct Avx512 {
     __builtin_memcpy(&word, at, sizeof word);
     return _mm512_set1_epi32(word);
   }
-  // One instruction, which the compiler does not make of a broadcast and a product: the processor looks further ahead.
+  // One instruction. The compiler would make a broadcast and a product, which shortens the processor's look-ahead.
   RF_OP Int dot(Int sum, Int codes, const int8_t* activations) {
     typedef int32_t Word __attribute__((aligned(1), may_alias));
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(codes), "m"(*reinterpret_cast<const Word*>(activations)));
@@ -93,12 +93,12 @@ struct Avx512 {
                                                                            -1, b + 8, -1, a + 12, -1, b + 12, -1)));
   }
   RF_OP Int subtract_16_bits(Int a, Int b) { return _mm512_sub_epi16(a, b); }
-  // The address, known when x is: loads from there are not moved before that of x.
+  // An address that depends on x: loads from it cannot be moved before that of x.
   RF_OP const char* once_loaded(Int x, const char* at) {
     __asm__("" : "+r"(at) : "v"(x));
     return at;
   }
-  // x in a register: the compiler would load again for every use.
+  // Keeps x in a register: the compiler would load it again for every use.
   RF_OP Int held(Int x) {
     __asm__("" : "+v"(x));
     return x;
@@ -113,7 +113,7 @@ struct Avx512 {
           kOffset == 0 ? _mm512_setzero_si512() : left(words(a.negative_sums[h]), __builtin_ctz(kOffset | 0x8000'0000));
     }
   }
-  // Terms say where the integer sums of a block's halves start, and how they join the sum.
+  // Terms define where the integer sums of a block's halves start, and how they are added to the result.
   template <class Terms>
   RF_OP Float add_to(Float sum, const Terms& terms, const Int (&codes)[8], const QuantBlock& a) {
     Int dots[2];
@@ -166,14 +166,14 @@ struct Avx512 {
     }
   };
 
-  // Both halves' sums of codes that stay `up` bits above the lowest ones, 16 bits each.
+  // Both halves' sums of codes that are still shifted left by `up` bits, 16 bits each.
   template <int up>
   [[gnu::always_inline]] static Int pair_of(const Int (&dots)[2]) {
     return _mm512_mask_blend_epi16(0xAAAA'AAAA, right(dots[0], up), left(dots[1], 16 - up));
   }
   static constexpr bool kCodesStayUp = true;
 
-  // The same with the scales as a pair of 16 bits, for sums that fit 16 bits, too.
+  // The same with the scales as a pair of 16-bit values, for sums that also fit 16 bits.
   template <int kLargest, int kOffset>
   struct PairTerms {
     static_assert(16 * kLargest * 127 <= 32767);

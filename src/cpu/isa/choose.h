@@ -1,6 +1,6 @@
 #pragma once
-// Which table of kernels this machine runs: the best one it has, or the one that ROCMFORGE_CPU names, tried on a few
-// products first.
+// Selects the table of kernels for this machine: the best available one, or the one that ROCMFORGE_CPU names. It is
+// checked on a few products first.
 
 #include <span>
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace rocmforge::cpu {
 
-// The tables whose instructions this machine has, the plainest first.
+// The tables whose instructions this machine has, the simplest first.
 std::span<const Kernels* const> available_kernels();
 
-// By name ("scalar", "avx2", "avx512", "avx512bf16"), or nullptr for the best. A name that is unknown or not available,
-// and a table that fails its self-test, cost a warning and give the next best.
+// By name ("scalar", "avx2", "avx512", "avx512bf16"), or nullptr for the best. For a name that is unknown or not
+// available, or a table that fails its self-test, it logs a warning and returns the next best.
 const Kernels& choose_kernels(const char* wanted);
 // As the environment variable ROCMFORGE_CPU asks.
 const Kernels& choose_kernels();

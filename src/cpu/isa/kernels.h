@@ -7,11 +7,11 @@
 //   packed floats      two sums, of even and of odd elements (with bf16 inputs: of even and odd pairs), ascending
 //   rows of floats     8 or 16 lanes (element k goes to lane k % 8), ascending, then a fixed tree
 //   attention          elements of a key, then positions of a page, ascending
-// So a call may be cut at any row or token and gives the same bits. Tables differ from each other in the last bits.
+// So a call may be split at any row or token without changing a bit. Different tables differ in the last bits.
 //
-// This header is included by files compiled for instruction sets that the machine may lack. A function that is inline
-// and not static could be emitted there and be chosen by the linker for the whole program, so there is none here: plain
-// structs, no library types. A test looks at those object files.
+// This header is included by files compiled for instruction sets that the machine may lack. The compiler could emit an
+// inline, non-static function in such a file, and the linker could choose that copy for the whole program. So there is
+// none here: plain structs, no library types. A test inspects those object files.
 //
 // Threads: pure functions.
 
@@ -20,8 +20,8 @@
 
 namespace rocmforge::cpu {
 
-// 32 activations as 8-bit integers, with what the integer kernels need beside them. A block with a NaN or an infinity
-// has a NaN as scale, so that it shows in every output.
+// 32 activations as 8-bit integers, with the sums that the integer kernels need. A block with a NaN or an infinity has
+// a NaN as scale, so that every output shows it.
 struct QuantBlock {
   float scale;      // value = scale * q
   float sum;        // scale * (sum of all q)
@@ -47,7 +47,7 @@ struct PackedUnits {
   size_t n_groups;  // blocks along a row
 };
 
-// The inputs of a product and where it goes: the first row of it to out[t][first_row].
+// The inputs of a product and its destination: the first row's output goes to out[t][first_row].
 template <class Input>
 struct Tokens {
   const Input* const* in;
@@ -58,28 +58,29 @@ struct Tokens {
 
 // out[t][first_row + r] = rows[r] . in[t]
 using FloatMatmul = void (*)(const FloatRows& rows, const Tokens<float>& tokens);
-// What packed weights are multiplied with.
+// The form of the activations that packed weights are multiplied with.
 enum class InputForm : uint8_t {
   floats,
   bf16,    // rounded to nearest, as uint16_t
   blocks,  // QuantBlock
 };
 inline constexpr size_t kInputForms = 3;
-// out[t][first_row + (rows of a unit) u + lane] = row `lane` of unit u . in[t], in the form that the format asks for
+// out[t][first_row + (rows of a unit) u + lane] = row `lane` of unit u . in[t]; the format defines the form of the
+// inputs
 using PackedMatmul = void (*)(const PackedUnits& units, const Tokens<void>& tokens);
-// The rows of a unit as the file holds them, into as many bytes.
+// Packs the rows of a unit from the file's layout; the size does not change.
 using PackUnit = void (*)(void* unit, const void* rows, size_t n_groups);
-// out[t][first_row + i] = itself * keep[t] + sum over rows r, ascending: in[t][r] * rows[r][i]; without keep, what was
-// there counts nothing. `next`, if any: where the rows lie, back to back, that the caller will need after these.
+// out[t][first_row + i] = keep[t] * itself + sum over rows r, ascending: in[t][r] * rows[r][i]; if keep is null, the
+// old value is ignored. `next`, unless null: the rows that the caller needs after these, for prefetching.
 using WeightedSum = void (*)(const FloatRows& rows, const Tokens<float>& tokens, const float* keep, const void* next);
 
-// The softmax of scores that come in pieces; begins with the largest at minus infinity and a sum of zero.
+// An online softmax of scores that arrive in pieces; starts with `largest` at minus infinity and `sum` at zero.
 struct RunningSoftmax {
   float largest;  // of the scores so far
   float sum;      // of e^(scale * (score - largest))
 };
-// Each of n > 0 more scores becomes its e^(scale * (score - largest)). Gives what all before them are to be multiplied
-// by, because the largest may be another one now. REQUIRES: scale >= 0
+// Replaces each of n > 0 further scores by its e^(scale * (score - largest)). Returns the factor for everything
+// accumulated before, because `largest` may have changed. REQUIRES: scale >= 0
 using AddScores = float (*)(RunningSoftmax& softmax, float* scores, size_t n, float scale);
 
 struct PackedFormat {
@@ -93,7 +94,7 @@ struct PackedFormat {
 struct Kernels {
   const char* name;
 
-  // Products. Weights of any other type are decoded to f32 first.
+  // Products. Weights of other types are decoded to f32 first.
   FloatMatmul matmul_f32;
   FloatMatmul matmul_f16;
   FloatMatmul matmul_bf16;
@@ -102,20 +103,20 @@ struct Kernels {
   void (*quantize)(QuantBlock* to, const float* from, size_t n_blocks);
   void (*to_bf16)(uint16_t* to, const float* from, size_t n);
 
-  // Attention, beside the products.
+  // Attention, besides products.
   WeightedSum weighted_sum_f32;
   WeightedSum weighted_sum_f16;
   AddScores add_scores;
   void (*to_f16)(uint16_t* to, const float* from, size_t n);
 
-  // Element by element; outputs may be inputs.
+  // Elementwise; outputs may be inputs.
   void (*rms_norm)(float* to, const float* from, const float* weight, size_t n, float epsilon);
   void (*layer_norm)(float* to, const float* from, const float* weight, const float* bias, size_t n, float epsilon);
   void (*add)(float* to, const float* from, size_t n);
   void (*silu_multiply)(float* to, const float* gate, const float* up, size_t n);
   void (*gelu_multiply)(float* to, const float* gate, const float* up, size_t n);
 
-  // The sum of e^(x[i] - largest), in lanes; a NaN when any of them is not finite. REQUIRES: no x[i] > largest
+  // The sum of e^(x[i] - largest), in lanes; NaN if any x[i] is not finite. REQUIRES: no x[i] > largest
   float (*sum_of_powers)(const float* x, size_t n, float largest);
 };
 

@@ -1,21 +1,21 @@
 #pragma once
-// Packed floats for the vector instruction sets, and the list of all packed formats. A unit's rows lie side by side, so
-// that memory is read forwards from one place and nothing is folded across lanes; everything here is static (see
+// Packed floats for the vector instruction sets, and the list of all packed formats. A unit's rows are interleaved, so
+// that memory is read forwards in one stream and no horizontal sum is needed. Everything here is static (see
 // kernels.h).
 //
-// Two sums for each row, of even elements and of odd ones: a multiply-add need not wait for the one before.
-// A format takes two neighbouring elements of all rows at a time, in two
-// registers, and multiplies both with the same two inputs:
+// Each row has two sums, of even and of odd elements, so that a multiply-add need not wait for the previous one. A
+// format loads two neighbouring elements of all rows at a time, in two registers, and multiplies both with the same two
+// inputs:
 //
 //   F32, BF16   even elements of all rows | odd elements of all rows
-//   F16         both elements of the first half of the rows | of the second half: as they lie, nothing moves
+//   F16         both elements of the first half of the rows | of the second half: as stored, nothing moves
 
 #include "cpu/isa/packed_matmul.h"
 
 namespace rocmforge::cpu {
 namespace {
 
-constexpr int kPairs = 16;  // of a block
+constexpr int kPairs = 16;  // per block
 
 template <class V>
 struct F32 : Cut<V, DType::f32> {
@@ -99,7 +99,7 @@ constexpr PackedFormat packed_float_format_of() {
           packed_float_matmul<FormatOf, V>};
 }
 
-// Every format there is, in the vectors V.
+// Every packed format, for the vectors V.
 #define RF_PACKED_FORMATS(V)                                                                             \
   {packed_format_of<Q4_0, V>(),      packed_format_of<Q4_1, V>(),      packed_format_of<Q5_0, V>(),      \
    packed_format_of<Q5_1, V>(),      packed_format_of<Q8_0, V>(),      packed_format_of<Q2K, V>(),       \

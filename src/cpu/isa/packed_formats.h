@@ -1,21 +1,22 @@
 #pragma once
-// Packed weights for the vector instruction sets: how each format's codes and scales are unpacked, once for all of
-// them. A file of an instruction set includes it with its vectors V (avx2_terms.h, avx512_terms.h); everything here is
-// static (see kernels.h).
+// Packed weights for the vector instruction sets: how each format's codes and scales are unpacked, written once for all
+// of them. The file of an instruction set includes it with its vectors V (avx2_terms.h, avx512_terms.h); everything
+// here is static (see kernels.h).
 //
-// A lane is a row. A packed word (tensor/packed.h) of all rows of a unit fills a register: lane r has four neighbouring
-// bytes of row r, which meet the same four activations of a token in all lanes. So the sums of a unit need no
-// horizontal step, and a token's result does not depend on which tokens are computed beside it.
+// One lane is one row. A packed word (tensor/packed.h) of all rows of a unit fills a register: lane r has four
+// neighbouring bytes of row r, and all lanes multiply with the same four activations of a token. So the sums of a unit
+// need no horizontal step, and a token's result does not depend on the tokens computed with it.
 //
-// Instructions want one factor unsigned. Centred formats keep their codes unsigned and subtract offset * (sum of
-// activations), exactly, in integers; what V does with signed levels is its own affair.
+// The instructions require one unsigned factor. Formats with an offset keep their codes unsigned and subtract offset *
+// (sum of activations), exactly, in integers; V decides how it handles signed quants.
 //
-// A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they
-// join a sum. The s are constants, so that shifts and addresses are, too. Where kShared blocks have their codes in the
-// same words, load<s>(v) gives those of the v-th codes, code<s>(words) these, and few tokens take such blocks together.
+// A format has kBlocks blocks of 32 elements in a group; codes<s>() gives the codes of block s, terms<s>() how they are
+// accumulated. s is a template argument, so that shifts and addresses are constants. Where kShared blocks have their
+// codes in the same words, load<s>(v) loads the words of the v-th codes, code<s>(words) extracts them, and with few
+// tokens such blocks are processed together.
 //
-// Few tokens wait for memory, which is fastest when every line is touched once and in order, at an even pace: what
-// stands first in a group is loaded by the constructor, and no other load moves before that.
+// With few tokens the time is that of memory, which is fastest when every line is read once, in order, and at an even
+// pace. The constructor loads the beginning of a group, and no other load is moved before it.
 
 #include <utility>
 
@@ -25,7 +26,7 @@
 namespace rocmforge::cpu {
 namespace {
 
-// Lower bits of codes, and the upper ones where a format keeps them apart.
+// The lower bits of codes, and the upper bits of formats that store them apart.
 template <class V>
 struct CodeWords {
   typename V::Int low, high;
@@ -44,7 +45,7 @@ template <int n, class Body>
   unrolled(std::make_integer_sequence<int, n>(), body);
 }
 
-// ---- What the formats have in common ----
+// ---- Common to the formats ----
 
 template <size_t n>
 struct WordOffsets {
@@ -68,13 +69,13 @@ struct Cut {
   // Constants, so that no function of another header is emitted here.
   static constexpr size_t kBlockBytes = kCut.block_bytes(), kGroupBytes = kCut.group_bytes(V::kRows);
   static constexpr size_t kWordsAt = kCut.words_at(V::kRows), kTailAt = kCut.tail_at(V::kRows);
-  // The s-th block that is computed.
+  // The s-th block in order of computation.
   static constexpr int block(int s) { return s; }
   static constexpr int kShared = 1;
   static constexpr auto kWords = word_offsets<kCut.n_words>(kCut, sizeof(Int));
   const char* at;
 
-  // What is loaded after this call is loaded after these.
+  // Loads after this call are not moved before the loads of these words.
   template <class... Word>
   [[gnu::always_inline]] void load_first(Word... words) {
     ((at = V::once_loaded(words, at)), ...);
@@ -84,7 +85,7 @@ struct Cut {
   [[gnu::always_inline]] Float f16_tail() const { return V::load_f16(at + kTailAt); }
 };
 
-// Shifts words; whoever uses it masks bytes afterwards, so that bits of the byte beside do not matter.
+// Shifts words. Bits from neighbouring bytes are shifted in; the caller masks bytes afterwards.
 template <class V>
 [[gnu::always_inline]] inline typename V::Int masked(typename V::Int words, int byte_mask) {
   return words & V::bytes(byte_mask);
@@ -116,7 +117,7 @@ template <class V>
 }
 
 constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-// E2M1 doubled, plus 16 to be unsigned.
+// Twice the E2M1 value, with an offset of 16 to be unsigned.
 constexpr int8_t kE2m1Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
 // ---- Blocks of 32 ----
@@ -237,7 +238,7 @@ struct KScaled : Cut<V, kDType> {
     scales[1] = masked<V>(last, 0xF) | masked<V>(V::right(first, 2), 0x30);
     minima[1] = masked<V>(V::right(last, 4), 0xF) | masked<V>(V::right(second, 2), 0x30);
   }
-  // Of codes that stay `up` bits above the lowest ones.
+  // For codes that are still shifted left by `up` bits.
   template <int s, int kLargest, int up = 0>
   [[gnu::always_inline]] auto terms_up_to() const {
     constexpr float kCodeUnit = 1.0f / (1 << up);
@@ -311,7 +312,7 @@ struct Iq4Xs : Cut<V, DType::iq4_xs> {
 template <class V>
 struct Q2K : Cut<V, DType::q2_k> {
   static constexpr int kBlocks = 8, kShared = 4;
-  // How far above the lowest bits the codes of block s stay.
+  // How far the codes of block s are still shifted left.
   static constexpr int up(int s) { return V::kCodesStayUp ? s % 4 * 2 : 0; }
 
   [[gnu::always_inline]] explicit Q2K(const char* group) : Cut<V, DType::q2_k>{group} {
@@ -373,7 +374,7 @@ struct Q3K : Cut<V, DType::q3_k> {
 template <class V>
 struct Q6K : Cut<V, DType::q6_k> {
   static constexpr int kBlocks = 8, kShared = 2;
-  // Blocks 0 and 2 share bytes, and so do 1 and 3: memory is read at an even pace.
+  // Blocks 0 and 2 share bytes, and so do 1 and 3: this order reads memory at an even pace.
   static constexpr int block(int s) { return s % 4 == 1 || s % 4 == 2 ? s ^ 3 : s; }
   [[gnu::always_inline]] explicit Q6K(const char* group) : Cut<V, DType::q6_k>{group}, unit(this->f16_tail()) {
     for (int i = 0; i < 4; i++) scales[i] = this->word(48 + i);

@@ -15,26 +15,27 @@ struct Tile {
   const char* unit;
   size_t n_groups;
   size_t t;
-  size_t out_row;  // where the unit's first product goes
-  size_t ahead;    // what lies so many bytes further is fetched meanwhile; 0: nothing is
+  size_t out_row;  // offset of the unit's first output
+  size_t ahead;    // bytes ahead to prefetch meanwhile; 0: none
 
   // REQUIRES: at points into the unit
   [[gnu::always_inline]] void fetch_ahead(const char* at) const { _mm_prefetch(at + ahead, _MM_HINT_T1); }
 };
 constexpr size_t kLine = 64;
-// A tile of so many tokens computes long enough between two loads that the hardware no longer fetches ahead by itself;
-// one of fewer tokens is slower for being told. (Three tokens as two and one: half as fast from memory.)
+// A tile of at least this many tokens computes so long between two loads that the hardware prefetcher stops, so it
+// prefetches in software; with fewer tokens software prefetching is slower. (Three tokens as two and one: half as fast
+// from memory.)
 constexpr int kFetchingTokens = 3;
 constexpr size_t kAhead = 8 << 10;
-// Fewer tokens leave fetching to the hardware, which stops at the end of a page and starts slowly on the next. A line
-// of every so many bytes, fetched this far ahead, makes it start early; more lines would keep it from fetching at all.
+// With fewer tokens the hardware prefetches, but stops at the end of a page and starts slowly on the next. Prefetching
+// one line of every kStartingStep bytes, kStartingAhead ahead, makes it start early; more lines would stop it entirely.
 constexpr size_t kStartingStep = 2 << 10, kStartingAhead = 16 << 10;
-// An input of more bytes does not stay in the first cache beside the weights that stream through it. Few tokens fetch
-// each group's back ahead of time: what they missed there would disturb the hardware's own fetching of weights.
+// An input larger than this does not stay in the L1 cache beside the weights that stream through it. With few tokens
+// each group's input is then prefetched: cache misses there would disturb the hardware's prefetching of weights.
 constexpr size_t kSmallInput = 6 << 10;
 
 // Calls multiply.operator()<n>(tile) for every unit and every tile of tokens. A unit comes from memory for its first
-// tile and from the cache for the others, the last of which fetches the next unit.
+// tile and from the cache for the others; the last tile prefetches the next unit.
 template <class V, int kTokens, class Multiply>
 [[gnu::always_inline]] inline void for_tiles(const PackedUnits& units, const Tokens<void>& tokens, size_t group_bytes,
                                              Multiply&& multiply) {
@@ -65,7 +66,7 @@ template <int s, class V, class Format>
   }
 }
 
-// The blocks that share words, from the first-th on: word after word is unpacked for all of them and all tokens.
+// Blocks that share words, from the first-th on: each word is unpacked once for all of these blocks and all tokens.
 template <int first, class V, int n, class Format>
 [[gnu::always_inline]] inline void add_blocks_together(typename V::Float (&sums)[n], const Format& group,
                                                        const QuantBlock* const (&in)[n], size_t block_0) {
@@ -95,7 +96,7 @@ template <int first, class V, int n, class Format>
   });
 }
 
-// Has the hardware start on what lies behind the n bytes at `at`.
+// Makes the hardware prefetch what follows the n bytes at `at`.
 [[gnu::always_inline]] inline void start_fetching(const char* at, size_t n) {
   const auto first = (reinterpret_cast<uintptr_t>(at) + kStartingStep - 1) / kStartingStep * kStartingStep;
   for (uintptr_t to = first; to < reinterpret_cast<uintptr_t>(at) + n; to += kStartingStep) {
@@ -150,8 +151,8 @@ template <class Format, class V, int n>
   multiply_unit<Format, V, n>(tile, tokens);
 }
 
-// Where there are registers for it, the largest tile is part of the loop over units, which makes short rows a twentieth
-// faster. All others are functions of their own.
+// Where registers allow, the largest tile is inlined into the loop over units, which makes short rows 5 % faster. All
+// others are separate functions.
 template <template <class> class FormatOf, class V>
 void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
   using Format = FormatOf<V>;
@@ -167,8 +168,7 @@ void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
 
 // ---- Packing ----
 
-// The rows of a unit as the file holds them: rows of eight words are turned into words of eight rows, squares at a
-// time.
+// Packs the rows of a unit from the file's layout: a transposition of words, in square blocks.
 template <DType kDType, class V>
 void pack(void* unit, const void* rows, size_t n_groups) {
   using C = Cut<V, kDType>;

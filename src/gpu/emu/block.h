@@ -2,13 +2,13 @@
 // Runs the threads of a block on one CPU core: a fiber each, switched at barriers and wave operations. For tests, not
 // for speed (some 5 to 10 million GPU threads a second and core).
 //
-// A wave runs lane by lane up to its next operation, then the next wave; order() turns lanes, waves and blocks around,
-// which shows a missing barrier as a different result. Fails with a message: lanes of a wave or threads of a
-// block at different operations, a barrier that some threads never reach, a shuffle from a lane that takes no part,
-// a thread that ends without having waited for its inputs.
-// Shared memory is filled with NaNs before each block and ends at a page that cannot be touched.
+// A wave runs lane by lane up to its next operation, then the next wave runs. order() reverses the order of lanes,
+// waves and blocks, so that a missing barrier changes the result. These errors end the process with a message: lanes of
+// a wave or threads of a block at different operations, a barrier that some threads never reach, a shuffle from a lane
+// that takes no part, a thread that ends without waiting for its inputs. Shared memory is filled with NaNs before each
+// block and ends at an inaccessible page.
 //
-// What is not emulated: blocks that wait for each other, memory ordering, time.
+// Not emulated: blocks that wait for each other, memory ordering, time.
 //
 // Threads: one block per operating system thread at a time.
 
@@ -22,22 +22,22 @@
 namespace rocmforge::gpu::emu {
 
 inline constexpr uint32_t kMaxThreads = 1024;
-inline constexpr size_t kSharedBytes = 64 << 10;  // what every device we aim for has
+inline constexpr size_t kSharedBytes = 64 << 10;  // available on every supported device
 inline constexpr uint32_t kMaxWave = 64;
 
 enum class Order : uint8_t { forward, reverse };
 
 using KernelBody = void (*)(const void* args);
 
-// What a running thread sees of itself and its wave.
+// The state of a running thread and its wave.
 struct Context {
   uint32_t thread = 0;
   Grid block;
-  bool has_waited = false;  // for its inputs
+  bool has_waited = false;  // has called wait_for_inputs()
 };
 extern thread_local Context* current __attribute__((tls_model("initial-exec")));
 
-// Ends the process: a kernel broke a rule of the language. `line`: of the kernel's source, 0 when unknown.
+// Ends the process: a kernel broke a rule of the language. `line`: in the kernel's source, 0 if unknown.
 [[noreturn]] void fail(const char* fact, int line = 0);
 
 // For the kernel language. All lanes of a wave take part in a wave operation.
@@ -46,10 +46,11 @@ void* shared_memory(size_t n_bytes);
 void* dynamic_shared_memory();
 void wait_for_inputs();
 uint64_t ballot(bool p, int line);
-// Publishes 64 bytes of each lane and gives the whole wave's, by lane; valid until the wave's next-but-one operation.
+// Publishes n_bytes of each lane and returns those of the whole wave, by lane; valid until the wave's second operation
+// after this one.
 const std::byte* exchange_bytes(const void* mine, size_t n_bytes, int line);
 inline constexpr size_t kExchangeBytes = 64;
-bool takes_part(uint32_t lane);  // in the wave operation that just ended
+bool takes_part(uint32_t lane);  // whether the lane took part in the wave operation that just ended
 
 template <class T>
 T exchange(T mine, uint32_t from, int line) {

@@ -1,9 +1,9 @@
 #pragma once
-// A device that is not there: memory, streams, events and graphs, as a table of functions like those of the real ones.
+// An emulated device: memory, streams, events and graphs, behind a table of functions like those of the real modules.
 //
-// Work on a stream is done as late as the rules allow: only when somebody waits for it, or for an event behind it. A
-// wait that was forgotten therefore shows: the reader finds memory that was not written yet (new memory is NaNs), the
-// copy finds a buffer that was filled again too early.
+// Work on a stream is executed as late as the rules allow: only when the host waits for it or for a later event. This
+// exposes a forgotten wait: a reader finds memory that was not written yet (new memory is NaNs), and a copy finds a
+// buffer that was refilled too early.
 //
 // Devices, by index:  0  wave 32, mma     1  wave 64, mfma     2  wave 32, gfx11     3  wave 32, gfx12     4  wave 32,
 // none
@@ -25,21 +25,21 @@ inline constexpr Variant kDevices[] = {
 };
 inline constexpr uint32_t kNumDevices = sizeof kDevices / sizeof kDevices[0];
 
-// What tests turn and read; for the whole process.
+// Settings and counters for tests; one set per process.
 struct Controls {
   std::atomic<Order> order{Order::forward};
-  std::atomic<bool> immediate{false};              // work is done when it is put on a stream
+  std::atomic<bool> immediate{false};              // work is executed when it is put on a stream
   std::atomic<uint64_t> memory_bytes{8ull << 30};  // of each device
   std::atomic<uint64_t> fail_at{0};                // the call with this number fails; 0: none
-  // From the call with this number on all fail, those that give something back included, as after an illegal access; 0:
-  // never. Nothing that was under way is done any more.
+  // From the call with this number on every call fails, including those that free memory, as after an illegal access;
+  // 0: never. Pending work is not executed any more.
   std::atomic<uint64_t> lost_from{0};
-  std::atomic<uint64_t> n_calls{0};        // that may fail, so far
-  std::atomic<uint64_t> n_allocations{0};  // of device and pinned memory, so far
+  std::atomic<uint64_t> n_calls{0};        // calls so far that may fail
+  std::atomic<uint64_t> n_allocations{0};  // allocations of device and pinned memory so far
   std::atomic<uint64_t> n_launches{0};
   std::atomic<uint64_t> n_graph_launches{0};
   std::atomic<bool> refuse_capture{false};
-  std::atomic<int64_t> held_bytes{0};  // device and pinned memory not given back
+  std::atomic<int64_t> held_bytes{0};  // device and pinned memory currently allocated
 };
 Controls& controls();
 

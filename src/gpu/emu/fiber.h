@@ -1,6 +1,6 @@
 #pragma once
-// A fiber is a stack and the registers that a call preserves. On x86-64 a switch is a few instructions of our own
-// (ucontext makes a system call each time and is 30 times slower); elsewhere ucontext serves.
+// A fiber is a stack and the callee-saved registers. On x86-64 a switch is a few instructions of our own (ucontext
+// makes a system call each time and is 30 times slower); other machines use ucontext.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rocmforge::gpu::emu {
 
 #if defined(__x86_64__)
 
-using Fiber = void*;  // the stack pointer; everything else lies on the stack
+using Fiber = void*;  // the stack pointer; everything else is on the stack
 
 [[gnu::naked, gnu::noinline]] inline void switch_stack(void** /*save*/, void* /*to*/) {
   asm volatile(
@@ -27,11 +27,11 @@ inline void switch_fiber(Fiber& from, Fiber& to) {
   switch_stack(&from, to);
 }
 
-// A fiber that begins in `entry`, which never returns.
+// A fiber that starts in `entry`, which never returns.
 inline Fiber make_fiber(std::byte* stack, size_t n_bytes, void (*entry)()) {
   auto top = reinterpret_cast<uintptr_t>(stack + n_bytes) & ~uintptr_t{15};
   auto* sp = reinterpret_cast<void**>(top);
-  *--sp = nullptr;  // where entry would return to: keeps its frame aligned as after a call
+  *--sp = nullptr;  // the return address of entry: aligns its frame as after a call
   *--sp = reinterpret_cast<void*>(entry);
   for (int i = 0; i < 6; i++) *--sp = nullptr;
   return sp;

@@ -1,6 +1,6 @@
 #pragma once
-// Memory between two pages that cannot be touched: an access past either end ends the process at the place it happens.
-// The end is exact to 256 bytes, the alignment of device memory.
+// Memory between two inaccessible pages: an access past either end stops the process at that access. The end is exact
+// to 256 bytes, the alignment of device memory.
 
 #include <sys/mman.h>
 

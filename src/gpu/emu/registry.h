@@ -1,5 +1,5 @@
 #pragma once
-// The kernels compiled into the emulation, found as a device finds them in a code object: by file and name.
+// The kernels compiled into the emulation, found as in a device's code object: by file and name.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct KernelEntry {
   const KernelEntry* next;
 };
 
-// The kernel as a device of this kind has it; null when there is none. An empty file: of any.
+// The kernel as compiled for a device of this kind; null if there is none. An empty file name matches any file.
 const KernelEntry* find_kernel(std::string_view file, std::string_view name, Variant device);
 const KernelEntry* first_kernel();
 

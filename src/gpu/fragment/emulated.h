@@ -1,7 +1,7 @@
 #pragma once
-// A matrix instruction on a CPU: every lane shows its registers to its wave and computes its own elements of C from
-// where the hardware's documents say that A and B lie. The places are written down here a second time, from the
-// documents, and not derived from the fragments' own loads: a load that disagrees gives wrong products.
+// Emulates a matrix instruction: every lane exchanges its registers with its wave and computes its own elements of C.
+// The positions of A's and B's elements are written down here a second time, from the hardware documents, and not
+// derived from the fragments' own loads: a wrong load gives wrong products.
 
 #include "gpu/runtime.h"
 
@@ -11,10 +11,10 @@ namespace rocmforge::gpu::RF_KERNELS {
 
 struct Place {
   uint32_t lane;
-  uint32_t element;  // of the lane's registers
+  uint32_t element;  // index in the lane's registers
 };
 
-// PlaceA(row, k) and PlaceB(column, k) give the Place of an element; c.v[i] is at (row(i), column(i)).
+// PlaceA(row, k) and PlaceB(column, k) give an element's Place; c.v[i] is at (row(i), column(i)).
 template <class F, class A, class B, class C, class PlaceA, class PlaceB>
 void emulate_multiply(C& c, const A& a, const B& b, PlaceA place_a, PlaceB place_b, int line = __builtin_LINE()) {
   static_assert(sizeof(A) + sizeof(B) <= emu::kExchangeBytes);

@@ -1,6 +1,6 @@
 #pragma once
-// A 16 x 16 tile of a matrix product, held by one wave: C += A * B^T, sixteen products deep, where A and B are tiles of
-// F16 or Bf16 whose rows run along k. Matrix kernels are written against this alone.
+// A 16 x 16 tile of a matrix product, held by one wave: C += A * B^T with k = 16, where A and B are tiles of F16 or
+// Bf16 whose rows run along k. The portable matrix kernels use this interface alone.
 //
 //   Fragment<F16>::A a;   load_a(a, tile, stride);     16 rows, `stride` elements apart, 16 elements of each
 //   Fragment<F16>::B b;   load_b(b, tile, stride);

@@ -8,10 +8,10 @@
 #include "gpu/fragment/hopper_wgmma.h"
 #include "gpu/runtime.h"
 
-// Kernels that wait for their inputs themselves, as RF_KERNEL_EARLY. Two blocks of n_threads on a multiprocessor.
+// A kernel that waits for its inputs itself, as RF_KERNEL_EARLY, with two blocks of n_threads per multiprocessor.
 #define RF_HOPPER_KERNEL_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads, 2) name(const __grid_constant__ Args args)
-// One block.
+// The same with one block per multiprocessor.
 #define RF_HOPPER_ALONE_EARLY(name, Args, n_threads) \
   extern "C" __global__ void __launch_bounds__(n_threads, 1) name(const __grid_constant__ Args args)
 
@@ -21,8 +21,8 @@ RF_DEVICE uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// A barrier in shared memory, by address: a phase ends when so many have arrived and the bytes they announced are
-// there.
+// A barrier in shared memory, by address: a phase ends when the given number of threads have arrived and the announced
+// bytes have been written.
 namespace barrier {
 RF_DEVICE void make(uint32_t at, uint32_t n_arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals));
@@ -45,7 +45,7 @@ RF_DEVICE void wait(uint32_t at, uint32_t phase_parity) {
       "r"(phase_parity)
       : "memory");
 }
-// A counter beside it: whether the caller is the last of so many, after which it counts anew.
+// An arrival counter beside a barrier: tells whether the caller is the last one, and then restarts.
 RF_DEVICE void clear(uint32_t at) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(0) : "memory");
 }
@@ -56,18 +56,19 @@ RF_DEVICE bool is_last(uint32_t at, uint32_t n) {
 }
 }  // namespace barrier
 
-RF_DEVICE uint32_t address_in(uint32_t at, uint32_t block) {  // the same place in another block of the cluster
+RF_DEVICE uint32_t address_in(uint32_t at, uint32_t block) {  // the same address in another block of the cluster
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(block));
   return there;
 }
 namespace barrier {
-RF_DEVICE void arrive_at(uint32_t at, uint32_t block) {  // of the cluster
+RF_DEVICE void arrive_at(uint32_t at, uint32_t block) {  // arrives at another block's barrier
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(at, block)) : "memory");
 }
 }  // namespace barrier
 
-// Arguments come from memory, a line at a time: a block's warps ask for some each, so that they come at once.
+// Kernel arguments are fetched from memory in cache lines: each warp of a block prefetches some, so that all arrive at
+// once.
 template <uint32_t kWarps, class Args>
 RF_DEVICE void touch(const Args& args) {
   constexpr uint32_t kLineBytes = 128;
@@ -78,14 +79,14 @@ RF_DEVICE void touch(const Args& args) {
   }
 }
 
-// Brings n_bytes (a multiple of 16) into this block's shared memory and reports them to the barrier.
+// Copies n_bytes (a multiple of 16) into this block's shared memory and reports them to the barrier.
 RF_DEVICE void bulk_copy(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(n_bytes), "r"(barrier_at)
                : "memory");
 }
 
-// The same into all blocks of the cluster that are in `blocks`, to the same place, reported to the same barrier of
+// The same into every block of the cluster in the mask `blocks`, at the same address, reported to the same barrier of
 // each.
 RF_DEVICE void bulk_copy_to_all(uint32_t to, const void* from, uint32_t n_bytes, uint32_t barrier_at, uint32_t blocks) {
   asm volatile(
@@ -95,7 +96,7 @@ RF_DEVICE void bulk_copy_to_all(uint32_t to, const void* from, uint32_t n_bytes,
       : "memory");
 }
 
-// Copies of 16 bytes by single threads, in commits.
+// Asynchronous copies of 16 bytes by single threads, grouped in commits.
 RF_DEVICE void copy16_or_zeros(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
@@ -103,7 +104,7 @@ RF_DEVICE void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 template <int kLeft = 0>
-RF_DEVICE void wait_for_copies() {  // until all but the last kLeft commits are there
+RF_DEVICE void wait_for_copies() {  // until at most kLeft commits are pending
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 RF_DEVICE void store_shared(uint32_t to, const Word4& words) {
@@ -119,7 +120,7 @@ RF_DEVICE float load_shared(uint32_t from) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(from) : "memory");
   return v;
 }
-// A barrier of a block's first kThreads threads, the others not taking part. Whether one of them says so.
+// A barrier of a block's first kThreads threads. Returns whether any of them passed true.
 template <uint32_t kThreads>
 RF_DEVICE bool any_of_threads(bool says) {
   uint32_t any;
@@ -132,12 +133,12 @@ RF_DEVICE bool any_of_threads(bool says) {
       : "memory");
   return any != 0;
 }
-// What this thread wrote to shared memory may be read by the matrix unit, after a barrier.
+// Makes this thread's writes to shared memory visible to the matrix unit, after a barrier.
 RF_DEVICE void publish_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// The halves nearest to two floats, given by their bits, or the largest there are.
+// Two floats, given by their bits, rounded to halves and clamped to the largest finite half.
 RF_DEVICE uint32_t halves_within(uint32_t first, uint32_t second) {
   uint32_t pair;
   asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;"
@@ -153,38 +154,39 @@ RF_DEVICE float power_of_two(float v) {
 }
 
 namespace wgmma {
-RF_DEVICE void fence() {  // registers that the next multiply reads were written
+RF_DEVICE void fence() {  // orders register writes before the next multiply
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 RF_DEVICE void commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 template <int kLeft>
-RF_DEVICE void wait() {  // until all but the last kLeft commits are done
+RF_DEVICE void wait() {  // until at most kLeft commits are pending
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
-// Sixteen columns of a panel: rows of 128 bytes, turned within 1024.
+// Matrix descriptor for sixteen columns of a panel: rows of 128 bytes, swizzled within 1024.
 RF_DEVICE uint64_t panel(uint32_t at) {
   constexpr uint64_t kEightRows = 1024, kTurned128 = 1;
   return (at & 0x3FFFFu) >> 4 | uint64_t{1} << 16 | (kEightRows >> 4) << 32 | kTurned128 << 62;
 }
-// Sixteen rows of such panels as an operand whose columns run along the rows; the next 64 columns are a panel of
-// panel_bytes further on.
+// Descriptor for sixteen rows of such panels as a transposed operand, whose columns run along the rows; each further 64
+// columns are a panel, panel_bytes after the last.
 RF_DEVICE uint64_t turned_panel(uint32_t at, uint32_t panel_bytes) {
   constexpr uint64_t kEightRows = 1024, kTurned128 = 1;
   return (at & 0x3FFFFu) >> 4 | uint64_t{panel_bytes >> 4} << 16 | (kEightRows >> 4) << 32 | kTurned128 << 62;
 }
-// The same operand, but so many bytes further on.
+// The same operand, n_bytes further on.
 RF_DEVICE uint64_t further(uint64_t operand, uint32_t n_bytes) {
   const uint32_t low = static_cast<uint32_t>(operand) + (n_bytes >> 4);
   return operand >> 32 << 32 | low;
 }
-// Sixteen columns of rows of 32 bytes: eight rows' first halves, their second halves, then the next eight rows.
+// Sixteen columns of rows of 32 bytes, unswizzled: eight rows' first halves, their second halves, then the next eight
+// rows.
 RF_DEVICE uint64_t plain(uint32_t at) {
   constexpr uint64_t kHalf = 128, kEightRows = 256;
   return (at & 0x3FFFFu) >> 4 | (kHalf >> 4) << 16 | (kEightRows >> 4) << 32;
 }
-// Sixteen columns of a tile as kernels/tiles.h lays it out: rows of 64 bytes, turned within 512.
+// Sixteen columns of a tile as in kernels/tiles.h: rows of 64 bytes, swizzled within 512.
 RF_DEVICE uint64_t tile(uint32_t at) {
   constexpr uint64_t kEightRows = 512, kTurned64 = 2;
   return (at & 0x3FFFFu) >> 4 | uint64_t{1} << 16 | (kEightRows >> 4) << 32 | kTurned64 << 62;
@@ -195,7 +197,7 @@ namespace cluster {
 RF_DEVICE void sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// What another block of the cluster has at this address of its shared memory.
+// Reads this address in another block's shared memory.
 RF_DEVICE float read(uint32_t at, uint32_t block) {
   float value;
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address_in(at, block)) : "memory");

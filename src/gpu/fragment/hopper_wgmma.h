@@ -1,7 +1,8 @@
 #pragma once
-// wgmma.mma_async: a warpgroup's 64 x kColumns tile of sums += 64 x 16 times 16 x kColumns. The right operand comes
-// from shared memory, the left one too (multiply_shared) or from registers (multiply). With kTurned, the right one's
-// columns run along its rows in memory, not along k. With g = lane / 4 and t = lane % 4, warp w of the four holds
+// wgmma.mma_async: a warpgroup's 64 x kColumns tile of sums += (64 x 16) * (16 x kColumns). The right operand comes
+// from shared memory, the left one from shared memory (multiply_shared) or registers (multiply). kTurned: the right
+// operand is transposed in memory (its columns run along its rows, not along k). With g = lane / 4 and t = lane % 4,
+// warp w of the four holds
 //
 //   a   rows 16 w + g and 16 w + g + 8: (g, 2t) (g + 8, 2t) (g, 2t + 8) (g + 8, 2t + 8), two columns each
 //   c   c[4 j + i]: row 16 w + g + i / 2 * 8, column 8 j + 2 t + i % 2
@@ -43,7 +44,7 @@ struct Wgmma<16> {
 
 template <>
 struct Wgmma<32> {
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_or_begin(float (&c)[16], const uint32_t* a, uint64_t b, int adds) {
     asm volatile(
         "{.reg .pred adds;\n"
@@ -55,7 +56,7 @@ struct Wgmma<32> {
           "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
   }
-  // The sums begin here.
+  // Ignores the previous sums.
   RF_DEVICE static void begin(float (&c)[16], const uint32_t* a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
@@ -79,7 +80,7 @@ struct Wgmma<32> {
 
 template <>
 struct Wgmma<64> {
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_or_begin(float (&c)[32], const uint32_t* a, uint64_t b, int adds) {
     asm volatile(
         "{.reg .pred adds;\n"
@@ -94,7 +95,7 @@ struct Wgmma<64> {
           "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
   }
-  // The sums begin here.
+  // Ignores the previous sums.
   RF_DEVICE static void begin(float (&c)[32], const uint32_t* a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
@@ -120,7 +121,7 @@ struct Wgmma<64> {
           "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTurned));
   }
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_shared(float (&c)[32], uint64_t a, uint64_t b, int adds = 1) {
     asm volatile(
         "{.reg .pred adds;\n"
@@ -139,7 +140,7 @@ struct Wgmma<64> {
 
 template <>
 struct Wgmma<128> {
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_or_begin(float (&c)[64], const uint32_t* a, uint64_t b, int adds) {
     asm volatile(
         "{.reg .pred adds;\n"
@@ -160,7 +161,7 @@ struct Wgmma<128> {
           "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
   }
-  // The sums begin here.
+  // Ignores the previous sums.
   RF_DEVICE static void begin(float (&c)[64], const uint32_t* a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
@@ -198,7 +199,7 @@ struct Wgmma<128> {
           "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTurned));
   }
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_shared(float (&c)[64], uint64_t a, uint64_t b, int adds = 1) {
     asm volatile(
         "{.reg .pred adds;\n"
@@ -223,7 +224,7 @@ struct Wgmma<128> {
 
 template <>
 struct Wgmma<256> {
-  // With `adds` 0 the sums begin here.
+  // With `adds` 0 the previous sums are ignored.
   RF_DEVICE static void multiply_shared(float (&c)[128], uint64_t a, uint64_t b, int adds = 1) {
     asm volatile(
         "{.reg .pred adds;\n"

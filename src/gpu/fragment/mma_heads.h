@@ -1,6 +1,6 @@
 #pragma once
 // Attention of up to eight query heads by NVIDIA's mma.sync.m16n8k16, straight from cached halves in registers: heads
-// are the columns, sixteen positions at a time are rows (of the scores) or run along k (of the sums).
+// are the columns; sixteen positions at a time are the rows (for scores) or the k dimension (for sums).
 //
 // With g = lane / 4 and t = lane % 4 the instruction holds
 //
@@ -8,9 +8,9 @@
 //   B   (k 2t, column g) (k 2t + 8, column g), likewise
 //   C   (g, 2t) (g, 2t + 1) (g + 8, 2t) (g + 8, 2t + 1)
 //
-// A sum does not care in which order its terms come, nor we in which rows elements of the result are. So a lane reads
-// eight neighbouring halves and takes them for those that the instruction wants of it, where the other factor is read
-// likewise:
+// The order of a sum's terms and the order of the result's rows are free. So a lane reads eight neighbouring halves and
+// uses them as the elements that the instruction assigns to the lane; the other factor is read with the same
+// permutation:
 //
 //   scores  rows: positions. k: elements 32 b + 8 t + 4 s + (0 1 | 2 3) for k = 2t, 2t + 1 | 2t + 8, 2t + 9 of step s
 //   sums    k: positions. Rows g and g + 8 of tile m: elements 64 b + 8 g + 2 m and the next
@@ -38,11 +38,11 @@ struct MmaHeads {
   RF_DEVICE static uint32_t row(uint32_t i) { return lane() / 4 + i / 2 * 8; }
   RF_DEVICE static uint32_t column(uint32_t i) { return lane() % 4 * 2 + i % 2; }
 
-  // Which of 32 elements a lane reads of each position, and of each query: eight from here.
+  // First of the eight elements (of 32) that a lane reads of each position, and of each query.
   RF_DEVICE static uint32_t key_element() { return lane() % 4 * 8; }
   RF_DEVICE static uint32_t key_position(uint32_t i) { return lane() / 4 + i * 8; }  // i < 2
   RF_DEVICE static uint32_t query_head() { return lane() / 4; }
-  // Two steps deep: `keys` are the lane's two positions.
+  // Two k steps; `keys` are the lane's two positions.
   RF_DEVICE static void multiply_keys(C& c, const Word4 keys[2], const Word4& query) {
     RF_UNROLL
     for (uint32_t s = 0; s < 2; s++) {
@@ -51,7 +51,7 @@ struct MmaHeads {
     }
   }
 
-  // Which of 64 elements a lane reads of each of four positions: eight from here.
+  // First of the eight elements (of 64) that a lane reads of each of four positions.
   RF_DEVICE static uint32_t value_element() { return lane() / 4 * 8; }
   RF_DEVICE static uint32_t value_position(uint32_t i) { return lane() % 4 * 2 + i % 2 + i / 2 * 8; }  // i < 4
   // Four tiles of sixteen elements.
@@ -64,15 +64,15 @@ struct MmaHeads {
                weights);
     }
   }
-  // The element of a lane's eight that sums[m].v[i] belongs to, for the head column(i).
+  // Which of a lane's eight elements sums[m].v[i] belongs to, for the head column(i).
   RF_DEVICE static uint32_t element(uint32_t m, uint32_t i) { return 2 * m + i / 2; }
 
-  // Two halves, as queries hold them.
+  // Two halves in a register, as queries hold them.
   RF_DEVICE static uint32_t both(float a, float b) {
     return narrow(a).bits | static_cast<uint32_t>(narrow(b).bits) << 16;
   }
 
-  // Weights where scores were: positions come to run along k.
+  // Softmax weights in the layout of scores, transposed so that positions run along k.
   RF_DEVICE static B turned(const C& weights) {
     return {{turn(both(weights.v[0], weights.v[1])), turn(both(weights.v[2], weights.v[3]))}};
   }
@@ -88,7 +88,7 @@ struct MmaHeads {
         : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
         : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[0]), "r"(b.r[1]));
   }
-  // An 8 x 8 matrix of halves, two of row g at 2t a lane, transposed.
+  // Transposes an 8 x 8 matrix of halves; each lane holds two elements, of row g at 2t.
   RF_DEVICE static uint32_t turn(uint32_t v) {
     uint32_t out;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(v));

@@ -1,6 +1,6 @@
 #pragma once
-// Without matrix instructions: lane l holds row l % 16 of A and makes kPerLane neighbouring columns of C. B stays where
-// it is; the tile must not change before multiply.
+// Without matrix instructions: lane l holds row l % 16 of A and computes kPerLane neighbouring columns of C. B is not
+// copied: its tile must not change before multiply.
 
 #include "gpu/runtime.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Activations, element by element, with what they are multiplied by.
+// Activation functions of one element, with the factor that the result is multiplied by.
 
 #include <cstdint>
 
@@ -17,7 +17,7 @@ RF_DEVICE float gelu_times(float gate, float up) {
   return quotient_f32(gate, 1.0f + exp_f32(-2.0f * u)) * up;
 }
 
-// x * sigmoid(1.702 x) of a gate of at most 7, times 1 plus an up within -7 .. 7
+// x * sigmoid(1.702 x) with x = min(gate, 7), times 1 + (up clamped to -7 .. 7)
 RF_DEVICE float clamped_swish_times(float gate, float up) {
   constexpr float kLimit = 7.0f, kSlope = 1.702f;
   const float g = gate > kLimit ? kLimit : gate;

@@ -20,11 +20,12 @@ struct StoreKvArgs {
   uint32_t width;
 };
 
-// Kernels attend_TYPE_SIZE: heads of up to SIZE elements, and (attend_matrix.h) their like for matrix instructions.
+// Kernels attend_TYPE_SIZE for heads of up to SIZE elements, and (attend_matrix.h) the same with matrix instructions.
 //
-// A block takes a row, some query heads that share keys and values, and chunks of the row's positions: every
-// n_blocks-th. What it finds of a chunk goes to `parts`; the block that comes last for a row and its heads puts the
-// chunks together, in their order. Where a row is cut depends on its own length alone, read on the device: neither the
+// A block computes one row, some query heads that share keys and values, and every n_blocks-th chunk of the row's
+// positions. Its result for a chunk is a partial sum in `parts`; the last block to arrive for a row and its heads
+// reduces the chunks in their order. The division into chunks depends only on the row's own length, read on the device,
+// so neither the number of blocks nor their order of arrival changes a bit.
 // number of blocks nor which of them is last changes a bit.
 struct AttendArgs {
   float* out;  // n_rows x n_heads x head_size
@@ -35,23 +36,23 @@ struct AttendArgs {
   uint32_t n_heads;
   uint32_t n_kv_heads;
   uint32_t head_size;
-  uint32_t window;  // positions a row looks back, itself included; 0: all
+  uint32_t window;  // positions a row attends to, itself included; 0: all
   float scale;
   float softcap;                 // 0: none
-  uint32_t min_tiled_rows = 0;   // not 0: sequences with so many rows were done by attend_tiles
-  uint32_t n_blocks = 1;         // that share a row's chunks: the grid's third number
-  float* parts = nullptr;        // n_rows x n_heads x kMaxChunks x attend_part_floats(head_size): sums
+  uint32_t min_tiled_rows = 0;   // not 0: attend_tiles has already computed sequences with at least this many rows
+  uint32_t n_blocks = 1;         // blocks that divide a row's chunks: the grid's z dimension
+  float* parts = nullptr;        // partial sums: n_rows x n_heads x kMaxChunks x attend_part_floats(head_size)
   float* tops = nullptr;         // n_rows x n_heads x kMaxChunks x 2: largest score, sum of e^(score - largest)
-  uint32_t* arrivals = nullptr;  // n_rows x blocks beside each other: zeros, before and after
+  uint32_t* arrivals = nullptr;  // n_rows x blocks along y; zero before and after
 };
 
-// Rows are cut at multiples of kChunkStep positions into chunks of this many, or, when there would be more than
-// kMaxChunks, of more.
+// Rows are divided at multiples of kChunkStep positions into chunks of that many, or of more if there would be more
+// than kMaxChunks.
 inline constexpr uint32_t kChunkStep = 32;
 inline constexpr uint32_t kMinChunkPositions = 128;
 inline constexpr uint32_t kMaxChunks = 32;
 
-// Floats of a head's part: whole 16-byte words.
+// Floats of a head's partial sum, padded to whole 16-byte words.
 inline uint32_t attend_part_floats(uint32_t head_size) {
   return (head_size + 3) / 4 * 4;
 }
@@ -68,7 +69,7 @@ inline Grid store_kv_grid(uint32_t n_rows, uint32_t width) {
 // Query heads of a block.
 inline constexpr uint32_t kAttendHeads = 4;
 
-// Blocks beside each other for all heads of a row, when a block takes n.
+// Blocks along y for all heads of a row, when a block computes n heads.
 inline uint32_t attend_head_blocks(const AttendArgs& args, uint32_t n) {
   return args.n_kv_heads * ((args.n_heads / args.n_kv_heads + n - 1) / n);
 }
@@ -76,8 +77,8 @@ inline Grid attend_grid(uint32_t n_rows, const AttendArgs& args, uint32_t heads_
   return {n_rows, attend_head_blocks(args, heads_of_block), args.n_blocks};
 }
 
-// Blocks for the chunks of a row: together as many as an H200 runs at a time. More would begin and join more often, and
-// come in vain where rows turn out to be short.
+// Blocks for the chunks of a row: with all rows, as many as an H200 runs at a time. More blocks would cost more
+// start-up and reduction, and be idle for short rows.
 inline uint32_t attend_blocks_of_row(uint32_t n_rows, uint32_t head_blocks, uint32_t longest, uint32_t window) {
   constexpr uint32_t kEnough = 264;
   const uint32_t seen = window != 0 && window < longest ? window : longest;

@@ -1,6 +1,6 @@
 #pragma once
-// Attention row by row (kernels/attend.h) by matrix instructions, over a cache of F16: queries and weights are rounded
-// to halves, sums stay f32. For NVIDIA GPUs.
+// Attention row by row (kernels/attend.h) with matrix instructions, over a cache of F16: queries and softmax weights
+// are rounded to halves, sums stay f32. For NVIDIA GPUs.
 
 #include <cstdint>
 

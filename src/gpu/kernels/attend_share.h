@@ -1,12 +1,12 @@
 #pragma once
-// The end of a softmax, for every kernel that attends.
+// The end of a softmax, for every attention kernel.
 
 #include "gpu/kernels/attend.h"
 #include "gpu/runtime.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// What the weighted sum is multiplied by, when `total` is the sum of e^(score - largest).
+// The factor that normalises the weighted sum; `total` is the sum of e^(score - largest).
 RF_DEVICE float share_of_total(const AttendArgs& args, uint32_t head, float largest, float total) {
   if (args.sinks == nullptr) return 1.0f / total;
   const float sink = args.sinks[head];

@@ -1,6 +1,6 @@
 #pragma once
-// What kernels that attend row by row share: the chunks of a row, and putting together what was found of them: by the
-// waves of a block, then by the blocks of a row.
+// Shared by kernels that attend row by row: the chunks of a row, and the reduction of their partial results, first over
+// the waves of a block, then over the blocks of a row.
 
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/attend_share.h"
@@ -17,7 +17,7 @@ struct Span {
   uint32_t first, end;  // positions
 };
 
-// What a row attends to, and where it is cut.
+// The positions that a row attends to, and their division into chunks.
 struct RowChunks {
   uint32_t first, end;  // positions
   uint32_t begin;       // of the first chunk: at or a little before `first`
@@ -36,18 +36,18 @@ struct RowChunks {
     n = (all + chunk - 1) / chunk;
   }
 
-  // None: a chunk beyond the last.
+  // An empty span for a chunk beyond the last.
   RF_DEVICE Span span(uint32_t c) const {
     const uint32_t at = begin + c * chunk;
     return {at, c >= n ? at : c + 1 < n ? at + chunk : end};
   }
 };
 
-// The heads of a block: those of number `index` of them all.
+// The query heads of a block; the block is number `index` of those along y.
 struct BlockHeads {
   uint32_t kv_head;
   uint32_t first, n;         // query heads
-  uint32_t index, n_blocks;  // beside each other, for all heads
+  uint32_t index, n_blocks;  // blocks along y, for all heads
 
   BlockHeads() = default;
   RF_DEVICE BlockHeads(const AttendArgs& args, uint32_t most, uint32_t number) : index(number) {
@@ -60,7 +60,7 @@ struct BlockHeads {
   }
 };
 
-// Memory of a block. Waves leave what they found of a chunk in the first three.
+// A block's shared memory. Waves write their results for a chunk into the first three fields.
 template <uint32_t kHeads, uint32_t kHeadSize>
 struct AttendShared {
   alignas(16) float sums[kAttendWaves][kHeads][kHeadSize + 4];
@@ -78,12 +78,13 @@ RF_DEVICE const Float4& float4_at(const float* at) {
   return *reinterpret_cast<const Float4*>(at);
 }
 
-// What was found of some positions, of four elements of a head.
+// The partial result of some positions, for four elements of a head.
 struct Found {
   Float4 sum{};
   float largest = kLowest, total = 0;
 
-  // Of positions after these. A row's chunks are added in their order, whoever adds them, to the same bits.
+  // Adds the result of later positions. A row's chunks are always added in their order, so the bits do not depend on
+  // the block that adds them.
   RF_DEVICE void add(const Found& more) {
     const bool is_more = more.largest > largest;
     const float less = exp_f32(is_more ? largest - more.largest : more.largest - largest);
@@ -95,7 +96,7 @@ struct Found {
   }
 };
 
-// Four elements, from d on, of one of a block's heads.
+// Four elements, from index d on, of one of a block's heads.
 struct HeadWord {
   uint32_t head, d;
   RF_DEVICE HeadWord(const AttendArgs& args, uint32_t index) {
@@ -119,7 +120,7 @@ RF_DEVICE void put_out(const AttendArgs& args, uint32_t row, uint32_t head, uint
   }
 }
 
-// What the waves of a block found of a chunk.
+// The result of a block's waves for a chunk.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE Found of_waves(const AttendShared<kHeads, kHeadSize>& shared, const HeadWord& word) {
   const uint32_t h = word.head;
@@ -139,7 +140,7 @@ RF_DEVICE Found of_waves(const AttendShared<kHeads, kHeadSize>& shared, const He
   return found;
 }
 
-// The places of a head's parts.
+// Addresses of a head's partial results.
 struct Parts {
   float *sums, *tops;
   uint32_t n_floats;
@@ -158,7 +159,7 @@ struct Parts {
   }
 };
 
-// The parts of a head's chunks, kAhead at a time.
+// The partial results of a head's chunks, loaded kAhead at a time.
 template <uint32_t kAhead>
 RF_DEVICE void add_parts(Found& all, const Parts& parts, uint32_t n, uint32_t d) {
   for (uint32_t first = 0; first < n; first += kAhead) {
@@ -168,11 +169,11 @@ RF_DEVICE void add_parts(Found& all, const Parts& parts, uint32_t n, uint32_t d)
       if (first + c < n) of_chunk[c] = parts.at(first + c, d);
     }
     RF_UNROLL
-    for (uint32_t c = 0; c < kAhead; c++) all.add(of_chunk[c]);  // nothing changes by one that is not there
+    for (uint32_t c = 0; c < kAhead; c++) all.add(of_chunk[c]);  // adding an absent chunk changes nothing
   }
 }
 
-// Joins a chunk's waves: into the result when the row has no other chunk, else into its part.
+// Combines the results of a chunk's waves: into the output if the row has a single chunk, else into a partial result.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void end_chunk(const AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
                          uint32_t row, const RowChunks& chunks, uint32_t chunk) {
@@ -188,7 +189,7 @@ RF_DEVICE void end_chunk(const AttendShared<kHeads, kHeadSize>& shared, const At
   }
 }
 
-// By every block of a row after its chunks: the one that comes last joins them.
+// Called by every block of a row after its chunks: the last block to arrive reduces them.
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
                            uint32_t row, const RowChunks& chunks) {
@@ -215,15 +216,15 @@ RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const Attend
   }
 }
 
-// A block of a kernel. Attention: what one row's lanes know, with
-//   look_ahead(span)      reads what earlier passes have stored, `settled` positions
-//   begin(span)           reads what else it needs to begin
-//   load_queries()        which kernels before this one have written
-//   attend(span, next)    over the positions of a chunk; `next` is the block's next, or empty
-//   leave(shared)         the waves' sums, maxima and totals
+// The body of an attention kernel's block. Attention holds the state of one row's lanes and provides
+//   look_ahead(span)      reads ahead the positions that earlier passes stored, `settled` of them
+//   begin(span)           reads what else the first chunk needs
+//   load_queries()        reads what kernels before this one have written
+//   attend(span, next)    processes the positions of a chunk; `next` is the block's next chunk, or empty
+//   leave(shared)         writes the waves' sums, maxima and totals
 template <class Attention>
 RF_DEVICE void attend_row(const AttendArgs& args) {
-  // Two where there is room, so that waves need not wait until a chunk has been read to leave the next.
+  // Two buffers where there is room, so that waves can write the next chunk's results before the last are read.
   using Shared = typename Attention::Shared;
   constexpr uint32_t kTurns = sizeof(Shared) <= 20 * 1024 ? 2 : 1;
   RF_SHARED(Shared[kTurns], turns);
@@ -231,7 +232,7 @@ RF_DEVICE void attend_row(const AttendArgs& args) {
   const uint32_t row = block_x();
   Attention attention(args, row);
   const RowChunks& chunks = attention.chunks;
-  // The batch's own numbers came with a copy ahead of all kernels of the pass.
+  // A copy before all kernels of the pass has written the batch's own numbers.
   const uint32_t n_together = args.batch.n_together[row];
   const bool is_mine = (args.min_tiled_rows == 0 || n_together < args.min_tiled_rows) && block_z() < chunks.n;
   if (is_mine) attention.look_ahead(chunks.span(block_z()), n_together < chunks.end ? chunks.end - n_together : 0);
@@ -244,7 +245,7 @@ RF_DEVICE void attend_row(const AttendArgs& args) {
     attention.attend(chunks.span(c), chunks.span(c + args.n_blocks));
     Shared& shared = turns[turn];
     turn = (turn + 1) % kTurns;
-    if (kTurns == 1 && c != block_z()) sync_block();  // the chunk before has been read
+    if (kTurns == 1 && c != block_z()) sync_block();  // the previous chunk's results have been read
     attention.leave(shared);
     sync_block();
     end_chunk(shared, args, attention.heads, row, chunks, c);

@@ -8,7 +8,7 @@
 
 namespace rocmforge::gpu {
 
-// Sequences with at least this many rows in a batch; the others are left to attend_f16_SIZE.
+// Sequences with at least this many rows in a batch use this kernel; attend_f16_SIZE computes the others.
 inline constexpr uint32_t kMinTiledRows = 16;
 
 // Kernels: attend_tiles_64 and attend_tiles_128, for heads of up to so many elements, in multiples of eight.
@@ -24,7 +24,7 @@ inline constexpr uint32_t kMaxTiledHeadSize = 128;
 inline bool has_attend_tiles(uint32_t head_size) {
   return head_size % 8 == 0 && head_size <= kMaxTiledHeadSize;
 }
-// A wave takes sixteen rows.
+// A wave computes sixteen rows.
 inline Grid attend_tiles_grid(uint32_t n_rows, uint32_t n_heads, uint32_t wave) {
   const uint32_t tile = kAttendTilesThreads / wave * 16;
   return {(n_rows + tile - 1) / tile, n_heads};

@@ -1,6 +1,6 @@
 #pragma once
-// Attention row by row, by matrix instructions: what a wave does with a tile of positions whose keys and values are in
-// its registers. Kernels differ in how they come there.
+// Attention row by row with matrix instructions: a wave's work on a tile of positions whose keys and values are in its
+// registers. Kernels differ in how they load them.
 
 #include "gpu/fragment/mma_heads.h"
 #include "gpu/kernels/attend_matrix.h"
@@ -15,22 +15,23 @@ struct WaveAttention {
   using F = MmaHeads;
   using Shared = AttendShared<F::kHeads, kHeadSize>;
   static constexpr uint32_t kKeyBlocks = kHeadSize / 32, kValueBlocks = kHeadSize / 64;
-  static constexpr uint32_t kParts = kHeadSize <= 128 ? 2 : 1;  // of a tile: all that registers hold
+  // tiles are loaded in this many parts: all that registers hold
+  static constexpr uint32_t kParts = kHeadSize <= 128 ? 2 : 1;
   static constexpr uint32_t kTile = kParts * F::kPositions;
-  static constexpr uint32_t kStride = kAttendWaves * kTile;  // positions of the block at a time
+  static constexpr uint32_t kStride = kAttendWaves * kTile;  // positions that the block processes at a time
   static_assert(kChunkStep % kTile == 0 && kPagePositions % kTile == 0 && kMinChunkPositions >= kStride);
   static_assert(F::kHeads == kMatrixHeads);
 
   const AttendArgs& args;
   Word4 queries[kKeyBlocks];
   F::C sums[kValueBlocks][4];
-  float largest[2], total[2];  // of the two heads this lane has scores of; totals of its own positions
-  bool is_scaled;              // a head's queries were scaled down to become halves (kernels/row_scale.h)
-  float undo[2];               // then the scores of those two heads are multiplied by
+  float largest[2], total[2];  // for the two heads of this lane's scores; totals of its own positions only
+  bool is_scaled;              // the queries of a head were scaled down to fit halves (kernels/row_scale.h)
+  float undo[2];               // factors that undo this on the scores of the two heads
 
   RF_DEVICE explicit WaveAttention(const AttendArgs& all) : args(all) {}
 
-  // All of a lane's are asked for before the first is used.
+  // Issues all of a lane's loads before the first value is used.
   RF_DEVICE void load_queries(uint32_t row, const BlockHeads& heads) {
     const uint32_t h = F::query_head();
     const float* q = args.q + (static_cast<uint64_t>(row) * args.n_heads + heads.first + h) * args.head_size;
@@ -57,7 +58,7 @@ struct WaveAttention {
       to[1] = F::both(four[2], four[3]);
     }
   }
-  // most: the largest magnitude of this lane's. Four lanes share a head.
+  // most: the largest magnitude among this lane's elements. Four lanes share a head.
   RF_DEVICE void scale_queries(Float4 (&raw)[kKeyBlocks][2], uint32_t most) {
     for (uint32_t mask = 1; mask < 4; mask *= 2) most = larger(most, shuffle_xor(most, mask));
     const float scale = scale_for_halves(most);
@@ -77,7 +78,7 @@ struct WaveAttention {
     total[0] = total[1] = 0;
   }
 
-  // A step of the running softmax.
+  // A step of the online softmax.
   RF_DEVICE void to_weights(F::C* scores, uint32_t tile, Span span) {
     if (is_scaled) {
       RF_UNROLL

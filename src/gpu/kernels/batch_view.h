@@ -1,11 +1,11 @@
 #pragma once
-// The batch of a pass in device memory: what kernels that look beyond their own row need.
+// The batch of a pass in device memory, for kernels that need more than their own row.
 
 #include <cstdint>
 
 namespace rocmforge::gpu {
 
-// A row and what else is said of it.
+// A row with its position in the batch's tables.
 struct alignas(16) RowPlace {
   uint32_t row, position, first_page, n_together;
 };
@@ -13,12 +13,12 @@ struct alignas(16) RowPlace {
 struct BatchView {
   const uint32_t* tokens;       // by row
   const uint32_t* positions;    // by row
-  const uint32_t* first_page;   // by row: where its sequence's pages begin in `pages`
-  const uint32_t* pages;        // of all sequences
-  const uint32_t* output_rows;  // by output
-  const uint32_t* first_row;    // by row: where its sequence's rows begin in the batch
-  const uint32_t* n_together;   // by row: how many they are
-  const RowPlace* by_position;  // the rows, the one at the last position first
+  const uint32_t* first_page;   // by row: index in `pages` of its sequence's first page
+  const uint32_t* pages;        // page lists of all sequences
+  const uint32_t* output_rows;  // by output: its row
+  const uint32_t* first_row;    // by row: the first row of its sequence in the batch
+  const uint32_t* n_together;   // by row: the number of rows of its sequence
+  const RowPlace* by_position;  // the rows, in descending order of position
 };
 
 }  // namespace rocmforge::gpu

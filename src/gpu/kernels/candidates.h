@@ -1,7 +1,7 @@
 #pragma once
-// What a sampler needs of rows of logits (plan/candidates.h), on the device, by two kernels one after the other:
-// candidate_groups looks at every logit, one block for each chunk of a row; candidates, one block for each row, looks
-// only at groups of logits that can hold a candidate.
+// Top-k candidates of rows of logits for the samplers (plan/candidates.h), found on the device by two kernels:
+// candidate_groups reads every logit, with one block per chunk of a row; candidates, with one block per row, reads only
+// the groups of logits that can contain a candidate.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace rocmforge::gpu {
 
-// A group are the logits that one thread of candidate_groups looks at, kCandidateGroupsThreads apart.
+// A group is the set of logits that one thread of candidate_groups reads, kCandidateGroupsThreads apart.
 inline constexpr uint32_t kCandidateGroupsThreads = 256;
 inline constexpr uint32_t kLogitsOfAGroup = 16;
 inline constexpr uint32_t kLogitsOfAChunk = kCandidateGroupsThreads * kLogitsOfAGroup;
@@ -23,7 +23,7 @@ struct ChunkSum {
 struct CandidatesArgs {
   RowCandidates* out;    // n_rows
   const float* logits;   // n_rows x width
-  uint32_t* group_keys;  // a workspace, as the following: n_rows x n_chunks x kCandidateGroupsThreads
+  uint32_t* group_keys;  // workspace, like `chunks`: n_rows x n_chunks x kCandidateGroupsThreads
   ChunkSum* chunks;      // n_rows x n_chunks
   uint32_t width;
   uint32_t n_chunks;  // n_candidate_chunks(width)

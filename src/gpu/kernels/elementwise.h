@@ -1,5 +1,5 @@
 #pragma once
-// Steps that go element by element.
+// Elementwise steps.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace rocmforge::gpu {
 
-// silu_multiply, gelu_multiply, clamped_swish_multiply   out = activation(a) * b; without a b, activation(a) * 1
+// silu_multiply, gelu_multiply, clamped_swish_multiply   out = activation(a) * b; activation(a) if b is null
 // add                                                    out = a + scale * b
 // scale_and_cap                                          out = cap * tanh(scale * a / cap); with a cap of 0, scale * a
 //
@@ -20,7 +20,7 @@ struct ElementArgs {
   uint64_t n;
   float scale = 1;
   float cap = 0;
-  // Not null: the result, quantized. n is a multiple of 32 then.
+  // Not null: also quantizes the result. n must be a multiple of 32.
   int8_t* q = nullptr;
   ActivationScale* scales = nullptr;
 };

@@ -8,7 +8,7 @@
 
 namespace rocmforge::gpu {
 
-// out[r] = scale * table[rows[r]], added to what is there when `adds`
+// out[r] = scale * table[rows[r]]; added to out[r] if `adds`
 struct EmbedArgs {
   Planes table;
   float* out;            // n x width

@@ -1,5 +1,5 @@
 #pragma once
-// Where a position lies in the cache of a layer (kernels/attend.h), and how its elements are read and written.
+// The address of a position in a layer's cache (kernels/attend.h), and reading and writing of elements.
 
 #include "gpu/kernels/attend.h"
 #include "gpu/runtime.h"
@@ -19,7 +19,7 @@ RF_DEVICE void put_cached(F16* at, float v) {
   *at = narrow(v);
 }
 
-// A position's keys; its values are kPagePositions rows further.
+// The row of a position's keys; its values are kPagePositions rows later.
 RF_DEVICE uint32_t row_of_cache(const BatchView& batch, uint32_t row, uint32_t position) {
   const uint32_t page = batch.pages[batch.first_page[row] + position / kPagePositions];
   return page * 2 * kPagePositions + position % kPagePositions;

@@ -1,5 +1,5 @@
 #pragma once
-// Products of a weight with many rows of activations, in tiles.
+// Matrix products of a weight with many rows of activations, in tiles.
 
 #include <cstdint>
 

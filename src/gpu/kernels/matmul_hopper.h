@@ -1,7 +1,7 @@
 #pragma once
-// Products of a quantized weight with two and more rows of activations on NVIDIA's Hopper: matrix instructions of a
-// whole warpgroup, weights decoded in registers, activations brought by bulk copies. Twin of kernels/matmul.cu, and
-// of matvec's for few rows: the same products up to rounding.
+// Matrix products of a quantized weight with two or more rows of activations on NVIDIA's Hopper: warpgroup matrix
+// instructions, weights decoded in registers, activations brought by bulk copies. The reference implementations are
+// kernels/matmul.cu and, for few rows, kernels/matvec.cu: the same products up to rounding.
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@ namespace rocmforge::gpu {
 
 // Kernels: matmul_hopper_FORMAT_ROWS, ROWS being how many rows a block takes.
 struct HopperMatmulArgs {
-  MatvecPart parts[3];   // weights of one format with one input, blocks after blocks
+  MatvecPart parts[3];   // weights of one format with one input, computed by consecutive ranges of blocks
   const uint8_t* tiles;  // the rows, as tiles_FORMAT makes them with tile_rows = ROWS
-  const float* scales;   // n_rows: of the tiles' rows
+  const float* scales;   // n_rows: scales of the tiles' rows
   uint32_t n_rows;
   uint32_t width;  // a multiple of 256
 };
@@ -23,7 +23,7 @@ inline constexpr uint32_t kHopperThreads = 256;
 inline constexpr uint32_t kHopperOutputs = 128;  // of a block
 inline constexpr uint32_t kHopperMaxRows = 128;  // of a block
 
-// Blocks that keep an H200 busy (132 multiprocessors with two each).
+// Enough blocks to occupy an H200 (132 multiprocessors with two each).
 inline constexpr uint32_t kHopperBlocks = 264;
 
 struct HopperShape {
@@ -31,13 +31,13 @@ struct HopperShape {
   Grid grid;
 };
 
-// Blocks beside each other for a part.
+// Blocks along x for a part.
 inline uint32_t hopper_across(uint32_t n_out) {
   return (n_out + kHopperOutputs - 1) / kHopperOutputs;
 }
 
-// Few rows, or few outputs, give few blocks: then up to eight blocks share the width of one tile and sum up at the end
-// (a cluster, along z). `across`: blocks beside each other, of all parts.
+// Few rows or outputs give few blocks: then up to eight blocks (a cluster, along z) split the width of one tile and
+// reduce their sums at the end. `across`: blocks along x, of all parts.
 inline HopperShape hopper_shape(uint32_t across, uint32_t n_rows) {
   uint32_t rows = n_rows <= 8 ? 8 : n_rows <= 16 ? 16 : 64;
   if (n_rows > 64 && across * ((n_rows + 127) / 128) >= kHopperBlocks) rows = 128;

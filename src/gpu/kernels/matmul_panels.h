@@ -1,6 +1,6 @@
 #pragma once
-// Products of weights with many rows on NVIDIA's Hopper, both as panels of F16 (kernels/panels.h). Twin of
-// kernels/matmul.cu: the same products up to rounding.
+// Matrix products of weights with many rows on NVIDIA's Hopper, both as panels of F16 (kernels/panels.h). The reference
+// implementation is kernels/matmul.cu: the same products up to rounding.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace rocmforge::gpu {
 
-// Some outputs of a weight: n of them, from first_out on.
+// n outputs of a weight, from first_out on.
 struct PanelsPart {
   float* out;         // n_rows x n_out
   const float* bias;  // n_out, or null
@@ -17,11 +17,11 @@ struct PanelsPart {
   uint32_t n;
 };
 
-// Kernels: matmul_panels_128 and matmul_panels_256, for so many rows a block.
+// Kernels: matmul_panels_128 and matmul_panels_256, for 128 or 256 rows per block.
 struct MatmulPanelsArgs {
-  const uint8_t* weights;  // of the parts, each in whole panels
+  const uint8_t* weights;  // the parts' weights, each in whole panels
   const uint8_t* inputs;
-  const float* scales;  // n_rows: of the panels' rows
+  const float* scales;  // n_rows: scales of the panels' rows
   uint32_t n_rows;
   uint32_t width;  // a multiple of 64
   uint32_t n_parts;
@@ -29,12 +29,12 @@ struct MatmulPanelsArgs {
 };
 
 inline constexpr uint32_t kMatmulPanelsThreads = 384;
-inline constexpr uint32_t kMatmulPanelsBlocks = 132;  // at a time: multiprocessors of an H100 and H200
+inline constexpr uint32_t kMatmulPanelsBlocks = 132;  // blocks at a time: the multiprocessors of an H100 or H200
 
 constexpr uint32_t matmul_panels_stages(uint32_t rows) {
   return rows == 256 ? 4 : 6;
 }
-// Stages, barriers, scales of rows, and room to begin at a multiple of 1024 bytes.
+// Pipeline stages, barriers, scales of rows, and padding to align to 1024 bytes.
 constexpr uint32_t matmul_panels_shared_bytes(uint32_t rows) {
   return matmul_panels_stages(rows) * (kWeightPanelRows + rows) * kPanelRowBytes + 256 + rows * 4 + 1024;
 }
@@ -43,8 +43,9 @@ struct MatmulPanelsShape {
   uint32_t rows;  // of a block
   Grid grid;
 };
-// For n_sets panels' outputs. Blocks take 256 rows, unless that leaves multiprocessors without work. Two neighbours
-// along z (a cluster) have the same rows; sets of rows come one after the other, so that weights are read once.
+// For n_sets panels of outputs. Blocks compute 256 rows, or 128 where that would leave multiprocessors idle. Two
+// neighbours along z (a cluster) have the same rows; sets of rows are consecutive, so that weights are read from memory
+// once.
 inline MatmulPanelsShape matmul_panels_shape(uint32_t n_sets, uint32_t n_rows) {
   const auto cost = [&](uint32_t rows) {
     const uint32_t n_blocks = padded_to(n_sets, 2) * (padded_to(n_rows, rows) / rows);

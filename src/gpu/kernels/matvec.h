@@ -1,6 +1,6 @@
 #pragma once
-// Products of a weight with few rows of activations. Kernels by format: matvec_FORMAT_1 and matvec_FORMAT_8 take one
-// and up to eight rows; formats that are decoded have matvec_FORMAT_1 alone.
+// Products of a weight with few rows of activations. Kernels by format: matvec_FORMAT_1 and matvec_FORMAT_8 for one and
+// up to eight rows; formats that are decoded block by block have only matvec_FORMAT_1.
 
 #include <cstdint>
 
@@ -9,11 +9,11 @@
 
 namespace rocmforge::gpu {
 
-// out[r] = w * x[r] + bias, or, with a routing (matvec_FORMAT_1 alone), a product with experts' matrices, each laid out
-// like w and so many bytes after it. Pairs (row, expert) are numbered row after row:
+// out[r] = w * x[r] + bias. With a routing (matvec_FORMAT_1 only): products with experts' matrices, each laid out like
+// w and at a given offset from w. Pairs (row, expert) are numbered row by row:
 //
-//   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs share an input
-//   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their shares
+//   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs have one input
+//   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their routing weights
 struct MatvecPart {
   Planes w;
   float* out;
@@ -24,32 +24,32 @@ struct MatvecArgs {
   Planes w;
   float* out;         // n_rows x n_out
   const float* bias;  // n_out (with a routing, for each expert), or null
-  const float* x;     // formats of floats, and those that are decoded
-  const int8_t* q;    // the others
+  const float* x;     // input of float formats and of formats decoded block by block
+  const int8_t* q;    // input of the others
   const ActivationScale* scales;
-  const float* routing;      // pairs (expert, share), or null
+  const float* routing;      // pairs (expert, routing weight), or null
   uint32_t pairs_per_input;  // 1 without routing
   uint32_t n_summed;         // 1 unless weighed
   uint32_t weighed;
   uint32_t n_out;
   uint32_t n_rows;
   uint32_t width;
-  uint64_t expert_stride;     // from one expert to the next, or
-  const uint64_t* expert_at;  // where each one is; null: by the stride
-  // Further weights of the same format with the same input, computed by the blocks that come after.
+  uint64_t expert_stride;     // bytes from one expert to the next, or
+  const uint64_t* expert_at;  // the address of each expert; null: use expert_stride
+  // Further weights of the same format with the same input, computed by the following blocks.
   uint32_t n_more = 0;
   MatvecPart more[2] = {};
 };
 
 inline constexpr uint32_t kMatvecThreads = 128;
 inline constexpr uint32_t kMatvecMaxRows = 8;
-inline constexpr uint32_t kMatvecOutputs = 2;  // of a wave
+inline constexpr uint32_t kMatvecOutputs = 2;  // per wave
 
 inline uint32_t matvec_blocks(uint32_t n_out, uint32_t wave) {
   const uint32_t per_block = kMatvecThreads / wave * kMatvecOutputs;
   return (n_out + per_block - 1) / per_block;
 }
-// n_at_once: the kernel's rows, 1 or 8.
+// n_at_once: the kernel's rows per launch, 1 or 8.
 inline Grid matvec_grid(uint32_t n_out, uint32_t n_rows, uint32_t n_at_once, uint32_t wave) {
   return {matvec_blocks(n_out, wave), (n_rows + n_at_once - 1) / n_at_once};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which outputs and rows a wave of a matrix-vector kernel makes, and how it stores them.
+// The outputs and rows that a wave of a matrix-vector kernel computes, and how it stores them.
 
 #include "gpu/kernels/matvec.h"
 #include "gpu/runtime.h"
@@ -11,11 +11,11 @@ struct MatvecRows {
   const MatvecArgs& args;
   uint32_t first_out;
   uint32_t first_row;
-  // Of the part this block belongs to:
+  // For the part this block belongs to:
   float* out;
   const float* bias;
   uint32_t n_out;
-  // Of the pair that is being added:
+  // For the pair that is being added:
   Planes w;
   uint64_t first_input = 0;
   float share = 1.0f;
@@ -41,24 +41,25 @@ struct MatvecRows {
     }
   }
 
-  // The n-th of the products that make the outputs, n < args.n_summed.
+  // Selects the n-th of the products that make up the outputs, n < args.n_summed.
   RF_DEVICE void begin(uint32_t n) {
     if (args.routing == nullptr) return;
     const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
     const uint64_t expert = static_cast<uint64_t>(args.routing[2 * pair]);
-    // An expert may lie ahead of the first one.
+    // The offset is negative for an expert stored before the first one.
     const auto offset =
         static_cast<int64_t>(args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride);
     RF_UNROLL
     for (uint32_t p = 0; p < kMaxPlanes; p++) {
-      // Not as numbers: AMD's compiler would lose that these are global memory, and wait for all loads at once.
+      // Pointers, not integers: AMD's compiler would no longer know that these are global memory, and would wait for
+      // all loads at once.
       w.at[p] = args.w.at[p] != nullptr ? args.w.at[p] + offset : nullptr;
     }
     first_input = pair / args.pairs_per_input;
     if (args.weighed) share = args.routing[2 * pair + 1];
   }
 
-  // Outputs and rows past the end repeat the last one and are not stored.
+  // Outputs and rows past the end repeat the last one; their results are not stored.
   RF_DEVICE uint64_t weight_row(uint32_t o) const {
     const uint32_t row = first_out + o;
     return row < n_out ? row : n_out - 1;
@@ -69,7 +70,7 @@ struct MatvecRows {
     return row < args.n_rows ? row : args.n_rows - 1;
   }
 
-  // Adds the pair's products times its share.
+  // Adds the pair's products times its routing weight.
   RF_DEVICE void add(float (&sums)[kOutputs][kRows], const float (&of_pair)[kOutputs][kRows]) const {
     RF_UNROLL
     for (uint32_t o = 0; o < kOutputs; o++) {
@@ -78,7 +79,7 @@ struct MatvecRows {
     }
   }
 
-  // With a routing, the biases of the experts that were added, times their shares.
+  // With a routing: the sum of the added experts' biases times their routing weights.
   RF_DEVICE float bias_of(uint32_t output) const {
     if (bias == nullptr) return 0.0f;
     if (args.routing == nullptr) return bias[output];
@@ -91,7 +92,7 @@ struct MatvecRows {
     return sum;
   }
 
-  // Sums the lanes' parts; every lane of the wave takes part.
+  // Reduces the lanes' partial sums and stores; every lane of the wave takes part.
   RF_DEVICE void store(const float (&sums)[kOutputs][kRows]) const {
     RF_UNROLL
     for (uint32_t o = 0; o < kOutputs; o++) {

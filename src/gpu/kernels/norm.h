@@ -1,6 +1,6 @@
 #pragma once
-// Root-mean-square and layer normalisation, with what comes before and after it: a sum that is normalised, and 8-bit
-// integers of the result.
+// Root-mean-square and layer normalisation. Optionally adds the residual before, and quantizes the result to 8-bit
+// integers.
 
 #include <cstdint>
 
@@ -9,20 +9,20 @@
 
 namespace rocmforge::gpu {
 
-// Each `group` consecutive elements of a row by themselves: the whole row, or a head.
+// Normalises each `group` of consecutive elements by itself: a whole row, or a head.
 struct NormArgs {
   float* out;  // n_rows x n_groups x group; may be in
   const float* in;
   const float* weight;
   const float* bias;  // or null
   uint32_t group;
-  uint32_t n_groups;     // of a row
-  uint32_t weight_step;  // from one group's weights and biases to the next one's; 0: all have the same
+  uint32_t n_groups;     // per row
+  uint32_t weight_step;  // offset from one group's weights and biases to the next one's; 0: all groups use the same
   float epsilon;
-  // Not null: in + added_scale * added is normalised, and put where `in` is.
+  // Not null: computes in + added_scale * added, normalises that, and stores it in `in`.
   const float* added = nullptr;
   float added_scale = 1;
-  // Not null: the result, quantized. Groups are multiples of 32 then.
+  // Not null: also quantizes the result. Groups must be multiples of 32.
   int8_t* q = nullptr;
   ActivationScale* scales = nullptr;
 };

@@ -1,12 +1,12 @@
 #pragma once
-// Activations and decoded weights as F16 panels, as Hopper's matrix kernel for many rows (kernels/matmul_panels.h)
-// takes them.
+// Activations and decoded weights as F16 panels, the input of Hopper's matrix kernel for many rows
+// (kernels/matmul_panels.h).
 //
-// A panel holds 64 columns of some rows, 128 bytes a row; panels of one set of rows lie one after the other. The
-// 16-byte pieces of a row are turned as the matrix unit wants them: piece c of row r lies at c ^ (r % 8).
+// A panel holds 64 columns of some rows, 128 bytes a row; panels of one set of rows are consecutive. The 16-byte chunks
+// of a row are swizzled as the matrix unit requires: chunk c of row r is stored at c ^ (r % 8).
 //
-// A row of activations that halves cannot hold is scaled down (kernels/row_scale.h), and the product scales its sums
-// up.
+// A row of activations that exceeds the range of halves is scaled down (kernels/row_scale.h), and the product scales
+// its sums up.
 
 #include <cstdint>
 
@@ -22,13 +22,14 @@ inline constexpr uint32_t kInputPanelRows = 64, kWeightPanelRows = 128;
 // Kernel: panels. Panels of kInputPanelRows rows; rows past n_rows are zeros.
 struct PanelsArgs {
   uint8_t* panels;
-  float* scales;   // n_rows: what the product multiplies a row's sums by
+  float* scales;   // n_rows: the factors for the product's sums
   const float* x;  // n_rows x width
   uint32_t n_rows;
   uint32_t width;  // a multiple of 64
 };
 
-// Kernels: weight_panels_FORMAT. Panels of kWeightPanelRows outputs, from first_out on; those past the last are zeros.
+// Kernels: weight_panels_FORMAT. Panels of kWeightPanelRows outputs, from first_out on; outputs past the last are
+// zeros.
 struct WeightPanelsArgs {
   uint8_t* panels;
   Planes w;
@@ -42,11 +43,11 @@ inline constexpr uint32_t kPanelsThreads = 256;
 inline uint32_t padded_to(uint32_t n, uint32_t step) {
   return (n + step - 1) / step * step;
 }
-// A block makes a row.
+// A block converts one row.
 inline Grid panels_grid(const PanelsArgs& args) {
   return {padded_to(args.n_rows, kInputPanelRows)};
 }
-// A thread makes sixteen columns of an output, for n outputs.
+// A thread converts sixteen columns of one output, for n outputs.
 inline Grid weight_panels_grid(const WeightPanelsArgs& args, uint32_t n) {
   return {padded_to(n, kWeightPanelRows), padded_to(args.width / 16, kPanelsThreads) / kPanelsThreads};
 }

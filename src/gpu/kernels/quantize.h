@@ -1,5 +1,5 @@
 #pragma once
-// Activations as 8-bit integers for the integer products: 32 to a scale, with the sums that offsets and minima need.
+// Activations as 8-bit integers for the integer products: 32 per scale, with the sums for offsets and minima.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// One element of a row as an 8-bit integer, for kernels that make a row and quantize it on the way.
+// Quantizes one element of a row to 8 bits, for kernels that compute a row and quantize it in the same launch.
 
 #include "gpu/kernels/quantize.h"
 #include "gpu/runtime.h"
@@ -7,10 +7,10 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 // 32 lanes hold 32 neighbouring elements and share a scale: the largest magnitude becomes 127. A group with a NaN or an
-// infinity gets NaN as its scale, so that it shows in every output. Every lane of the wave takes part; groups are
-// wholly inside or wholly outside. REQUIRES: lane i of the 32 has an `element` that is i more than a multiple of 32
+// infinity gets NaN as its scale, so that every output shows it. Every lane of the wave takes part; a group is entirely
+// inside or entirely outside. REQUIRES: `element` mod 32 is the lane's index in its group
 RF_DEVICE void quantize_lane(int8_t* to, ActivationScale* scales, uint64_t element, float x, bool inside) {
-  // As bits: NaN above infinity above every number.
+  // Compared as bits: NaN above infinity above every number.
   uint32_t largest = float_to_bits(x) & 0x7FFFFFFFu;
   for (uint32_t mask = 16; mask > 0; mask /= 2) {
     const uint32_t other = shuffle_xor(largest, mask);

@@ -1,5 +1,5 @@
 #pragma once
-// Blocks as the file holds them into planes.
+// Repacks blocks from the file's layout into planes.
 
 #include <cstdint>
 
@@ -9,14 +9,14 @@
 namespace rocmforge::gpu {
 
 struct RepackArgs {
-  uint8_t* planes[kMaxPlanes];  // where the first of these blocks goes in each plane
+  uint8_t* planes[kMaxPlanes];  // the destination of the first of these blocks in each plane
   const uint8_t* blocks;
   PlaneTable table;
   uint64_t n_blocks;
 };
 
 inline constexpr uint32_t kRepackThreads = 256;
-inline constexpr uint32_t kRepackBlocks = 64;  // blocks of the format that a block of threads moves
+inline constexpr uint32_t kRepackBlocks = 64;  // format blocks that a thread block moves
 
 inline Grid repack_grid(uint64_t n_blocks) {
   return {static_cast<uint32_t>((n_blocks + kRepackBlocks - 1) / kRepackBlocks)};

@@ -1,5 +1,5 @@
 #pragma once
-// Rotation of heads by position.
+// RoPE: rotation of query and key heads by position. In names, "turn" means this rotation or its angle.
 
 #include <cstdint>
 
@@ -13,30 +13,30 @@ struct RopeArgs {
   uint32_t n_heads[2];
   const uint32_t* positions;  // by row
   const double* turns;        // n_pairs: radians per position
-  const float* factors;       // n_pairs divisors of the turns, or null
-  uint32_t factors_are_made;  // by a kernel ahead of this one; else they are a weight
-  float magnitude;            // rotated values grow by this
+  const float* factors;       // n_pairs: divisors of the angles, or null
+  uint32_t factors_are_made;  // a previous kernel writes the factors; else they are a weight
+  float magnitude;            // factor on rotated values
   uint32_t head_size;
   uint32_t n_pairs;
   uint32_t pair_step;   // from one pair's first element to the next pair's
   uint32_t pair_apart;  // from a pair's first element to its second
 };
 
-// rope_store_TYPE: also puts the keys, turned, and the values into the cache. rope.heads[1] is store.keys.
+// rope_store_TYPE: also stores the rotated keys and the values in the cache. rope.heads[1] is store.keys.
 struct RopeStoreArgs {
   RopeArgs rope;
   StoreKvArgs store;
   uint32_t n_turning;  // as below
 };
 
-// row_turns: what a pass's rows turn by, and where their keys go, for products that turn and store themselves
-// (kernels/stream_rows_hopper.h). All layers that turn alike take the same.
+// row_turns: a table of the rotations of a pass's rows and of their positions in the cache, for products whose epilogue
+// rotates and stores (kernels/stream_rows_hopper.h). All layers with the same RoPE settings use one table.
 struct RowTurnsArgs {
-  RopeArgs rope;  // heads are not looked at
+  RopeArgs rope;  // the fields `heads` are not used
   BatchView batch;
   uint32_t n_rows;
-  float* turns;          // n_rows x n_pairs x sine and cosine
-  uint32_t* cache_rows;  // by row: its keys' position in a layer's cache, counting keys and values of all pages
+  float* turns;          // n_rows x n_pairs x (sine, cosine)
+  uint32_t* cache_rows;  // by row: the position of its keys in a layer's cache, counting keys and values of all pages
 };
 
 inline constexpr uint32_t kRopeThreads = 128;
@@ -45,10 +45,10 @@ inline Grid row_turns_grid(const RowTurnsArgs& args) {
   return {(args.n_rows * args.rope.n_pairs + kRopeThreads - 1) / kRopeThreads};
 }
 
-// A thread turns one pair of this many heads: finding the turn costs more than turning.
+// A thread rotates one pair of this many heads: computing sine and cosine costs more than rotating.
 inline constexpr uint32_t kRopeHeads = 4;
 
-// Threads that a row's pairs take.
+// Threads for the pairs of a row.
 constexpr uint32_t n_turning(const RopeArgs& args) {
   return (args.n_heads[0] + args.n_heads[1] + kRopeHeads - 1) / kRopeHeads * args.n_pairs;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which experts a row uses.
+// Selects the experts of each row.
 
 #include <cstdint>
 
@@ -8,20 +8,20 @@
 namespace rocmforge::gpu {
 
 enum class RouteScores : uint32_t {
-  softmax,            // shares of all experts
-  softmax_of_chosen,  // shares of the used experts
-  sigmoid,            // each by itself
+  softmax,            // softmax over all experts
+  softmax_of_chosen,  // softmax over the selected experts
+  sigmoid,            // each expert's sigmoid
 };
 
 struct RouteArgs {
-  float* out;           // n_rows x n_used pairs (expert, share)
+  float* out;           // n_rows x n_used pairs (expert, routing weight)
   const float* logits;  // n_rows x n_experts
-  const float* bias;    // n_experts, added to what ranks for the choice alone; or null
+  const float* bias;    // n_experts: added to the scores for the selection only; or null
   uint32_t n_experts;
   uint32_t n_used;
   RouteScores scores;
-  uint32_t normalise;  // shares of the used experts are divided by their sum, or by kLeastChosenShare where it is less
-  float scale;         // and multiplied by this
+  uint32_t normalise;  // divide the selected experts' weights by their sum, or by kLeastChosenShare if the sum is less
+  float scale;         // then multiply them by this
 };
 
 inline constexpr float kLeastChosenShare = 0x1p-14f;

@@ -1,7 +1,7 @@
 #pragma once
-// The scale of a row that becomes halves. A half holds up to 65504, an activation may be larger. A row with an element
-// that would round to infinity is scaled down by a power of two, and the sums of its products are scaled up again in
-// f32. Every other row has the scale 1: its bits do not change.
+// The scale of a row converted to halves. A half holds at most 65504; an activation may be larger. A row with an
+// element that would round to infinity is scaled down by a power of two, and the sums of its products are scaled up
+// again in f32. Every other row has the scale 1 and does not change by a bit.
 //
 // The scale is exact. An element loses precision only where its half is subnormal: below 2^-28 of the row's largest.
 
@@ -17,18 +17,18 @@ RF_DEVICE uint32_t larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-// Whether a finite number of this magnitude becomes an infinite half: from 65520 on, half way beyond the largest.
+// Whether a finite number of this magnitude rounds to an infinite half: from 65520 on, half way beyond the largest.
 RF_DEVICE bool overflows_half(uint32_t largest) {
   constexpr uint32_t kFirst = 0x477FF000u, kInfinity = 0x7F800000u;
   return largest >= kFirst && largest < kInfinity;
 }
 
-// What a row with this largest magnitude is multiplied by: it comes to lie in 2^14 .. 2^15. A row with an infinity or a
-// NaN stays as it is: all its products are infinite or NaN anyway.
+// The scale of a row with this largest magnitude, which becomes 2^14 .. 2^15. A row with an infinity or a NaN is left
+// as it is: all its products are infinite or NaN anyway.
 RF_DEVICE float scale_for_halves(uint32_t largest) {
   return overflows_half(largest) ? bits_to_float((127 + 127 + 14 - (largest >> 23)) << 23) : 1.0f;
 }
-// 1 / scale, of a power of two.
+// 1 / scale, for a power of two.
 RF_DEVICE float undo_scale(float scale) {
   return bits_to_float((254u << 23) - float_to_bits(scale));
 }
@@ -37,13 +37,12 @@ RF_DEVICE uint32_t two_halves_of(float first, float second) {
   return narrow(first).bits | static_cast<uint32_t>(narrow(second).bits) << 16;
 }
 
-// A block makes the pieces of a row: eight elements each, as halves. load(v, piece) reads one, store(piece, halves)
-// writes one. A piece is written unscaled at once, and again where the row turns out to need a scale: rows that do
-// are rare, and the others are read once. Gives every thread what undoes the scale. `partial`: shared, one float per
-// wave.
+// A block converts a row to halves, in pieces of eight elements. load(v, piece) reads a piece, store(piece, halves)
+// writes one. Every piece is first written unscaled; the row is read and written again only if it needs a scale, which
+// is rare. Returns, to every thread, the factor that undoes the scale. `partial`: shared, one float per wave.
 template <uint32_t kThreads, class Load, class Store>
 RF_DEVICE float put_scaled_row(uint32_t n_pieces, float* partial, const Load& load, const Store& store) {
-  constexpr uint32_t kAtOnce = 4;  // pieces of a thread on their way
+  constexpr uint32_t kAtOnce = 4;  // pieces of a thread in flight
   uint32_t largest = 0;
   const auto put = [&](float scale) {
     for (uint32_t first = thread_index(); first < n_pieces; first += kAtOnce * kThreads) {

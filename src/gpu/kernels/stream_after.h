@@ -1,5 +1,5 @@
 #pragma once
-// What streamed products do with an output once its sum is there (StreamArgs, kernels/stream_hopper.h).
+// The epilogue of streamed products for one output (StreamArgs, kernels/stream_hopper.h).
 
 #include "gpu/kernels/activation.h"
 #include "gpu/kernels/stream_hopper.h"
@@ -7,7 +7,7 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// Calls with_it with the activation, if there is one.
+// Calls with_it with the activation function, if there is one.
 template <class WithIt>
 RF_DEVICE void with_activation(StreamAfter after, const WithIt& with_it) {
   switch (after) {
@@ -27,13 +27,13 @@ RF_DEVICE float activated(StreamAfter after, float gate, float up) {
   return value;
 }
 
-// An output: where it goes, and what goes into it besides its sum, which is asked for ahead of its use.
+// An output: its address, and the other inputs of its epilogue, which are loaded ahead of their use.
 struct StreamedOutput {
   uint64_t place;
   float before, bias, partners_bias;
 
   StreamedOutput() = default;
-  // Output `at` of a part and a row.
+  // Output `at` of a part, for a row.
   template <class Args>
   RF_DEVICE StreamedOutput(const Args& args, const MatvecPart& part, uint32_t row, uint32_t at)
       : place(static_cast<uint64_t>(row) * part.n_out + at),
@@ -41,7 +41,8 @@ struct StreamedOutput {
         bias(part.bias != nullptr ? part.bias[at] : 0.0f),
         partners_bias(args.after != StreamAfter::store && args.parts[1].bias != nullptr ? args.parts[1].bias[at]
                                                                                         : 0.0f) {}
-  // sum_of(0) is its sum, sum_of(1) that of its partner where there is an activation.
+  // sum_of(0) is the output's sum; sum_of(1) that of the matching output of the second part (up, for a gate), if there
+  // is an activation.
   template <class Args, class SumOf>
   RF_DEVICE void put(const Args& args, const MatvecPart& part, const SumOf& sum_of) const {
     const float value = sum_of(0) + bias;

@@ -1,8 +1,8 @@
 #pragma once
-// The inputs of a streamed product (kernels/stream_hopper.h) as a block holds them: halves in the order in which lanes
-// take them, and for the groups of a piece the sums that their bottoms are multiplied by.
+// The inputs of a streamed product (kernels/stream_hopper.h) in a block's shared memory: halves in the order in which
+// lanes use them, and the sums of a piece's groups, which the minima are multiplied by.
 //
-// Inputs that a half could not hold are scaled down, each 256 of a row by a power of two of their own.
+// Inputs beyond the range of halves are scaled down: each 256 columns of a row have a power of two of their own.
 
 #include "gpu/kernels/stream_hopper.h"
 #include "gpu/packed/strips.h"
@@ -25,13 +25,14 @@ RF_DEVICE void load_eight(float (&v)[8], const float* from) {
   v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
-// 256 inputs, eight a lane: where a half could not hold one they are scaled down by a power of two. What undoes that.
+// Scales 256 inputs, eight per lane, down by a power of two if a half could not hold one. Returns the factor that
+// undoes it.
 RF_DEVICE float shrink(float (&v)[8]) {
   uint32_t largest = 0;
   RF_UNROLL
   for (uint32_t e = 0; e < 8; e++) largest = max(largest, __float_as_uint(v[e]) & 0x7FFFFFFFu);
   largest = __reduce_max_sync(~0u, largest);
-  constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half holds the sum of 32, too
+  constexpr uint32_t kFine = (127 + 10) << 23;  // below 2^10 a half also holds the sum of 32 inputs
   if (largest < kFine) return 1.0f;
   const uint32_t down = (largest >> 23) - (127 + 9);
   const float by = __uint_as_float((127 - down) << 23);
@@ -40,12 +41,12 @@ RF_DEVICE float shrink(float (&v)[8]) {
   return __uint_as_float((127 + down) << 23);
 }
 
-// What a warp prepares of one row, asked for ahead of its use: every kWarps-th piece, the weights of their norm even
-// before the inputs are there.
+// A warp's share of a row to prepare, loaded ahead of its use: every kWarps-th piece; the norm's weights are loaded
+// even before the inputs exist.
 template <uint32_t kWarps>
 class HeldInputs {
  public:
-  // Pieces without a norm, and with one, which takes as much room again.
+  // Pieces held without a norm, and with one, which takes twice the room.
   static constexpr uint32_t kPlain = 4, kNormed = 2;
 
   RF_DEVICE float (&x(uint32_t i))[8] { return v_[i]; }
@@ -75,9 +76,9 @@ class HeldInputs {
 template <class S, uint32_t kRows, uint32_t kWarps>
 class StreamInputs {
  public:
-  static constexpr uint32_t kSumBytes = 32 * S::kScales;  // of a row and piece
+  static constexpr uint32_t kSumBytes = 32 * S::kScales;  // per row and piece
 
-  // For `phase` pieces at a time. `memory` is shared; what it takes of it ends at end().
+  // Holds `phase` pieces at a time. `memory` is shared; the part in use ends at end().
   RF_DEVICE StreamInputs(const StreamArgs& a, uint32_t phase, uint8_t* memory)
       : args_(a),
         n_pieces_(a.width / kStreamColumns),
@@ -88,7 +89,7 @@ class StreamInputs {
         squares_(factors_ + phase * kRows) {}
   RF_DEVICE float* end() const { return squares_ + n_pieces_ * kRows; }
 
-  // Of a row, at a place in the phase.
+  // The halves of a row, by index in the phase.
   RF_DEVICE const uint8_t* halves(uint32_t place, uint32_t row) const {
     return inputs_ + (place * kRows + row) * kStreamRowBytes;
   }
@@ -97,8 +98,8 @@ class StreamInputs {
   }
   RF_DEVICE const float* factors(uint32_t place) const { return factors_ + place * kRows; }
 
-  // The first phase's inputs. Warps prepare every kWarps-th piece each, and may not be done yet: others than a warp's
-  // own are there after a sync_block().
+  // Prepares the first phase's inputs. Each warp prepares every kWarps-th piece and may still be busy on return: other
+  // warps' pieces are ready after a sync_block().
   RF_DEVICE void prepare(HeldInputs<kWarps>& held) {
     static_assert(kRows == 1);
     using Held = HeldInputs<kWarps>;
@@ -114,7 +115,7 @@ class StreamInputs {
     sync_block();
     prepare<Held::kNormed>(held);
   }
-  // A warp's first piece is read once, even if it has to be normalised.
+  // A warp's first piece is read once, even if it must be normalised.
   RF_DEVICE void prepare() {
     float v[kRows][8], norm[8];
     if (args_.norm_weight != nullptr) add_squares_from(mine(1));
@@ -128,7 +129,7 @@ class StreamInputs {
     for (uint32_t piece = mine(1); piece < phase_; piece += kWarps) convert(piece, 0);
   }
 
-  // A piece of the inputs as halves, with the sums of its groups; `begin` is its phase's first.
+  // Converts a piece of the inputs to halves and the sums of its groups; `begin` is the first piece of its phase.
   RF_DEVICE void convert(uint32_t piece, uint32_t begin) {
     float v[kRows][8], norm[8];
     load(v, piece);
@@ -137,7 +138,7 @@ class StreamInputs {
   }
 
  private:
-  RF_DEVICE static uint32_t mine(uint32_t i) { return wave() + i * kWarps; }  // a piece
+  RF_DEVICE static uint32_t mine(uint32_t i) { return wave() + i * kWarps; }  // this warp's i-th piece
 
   template <uint32_t kHeld>
   RF_DEVICE void prepare(HeldInputs<kWarps>& held) {
@@ -156,7 +157,7 @@ class StreamInputs {
     }
   }
 
-  // Eight columns of every row, lane by lane. Rows past the end repeat the last one.
+  // Loads eight columns per lane of every row. Rows past the end repeat the last one.
   RF_DEVICE void load(float (&v)[kRows][8], uint32_t piece) const {
     RF_UNROLL
     for (uint32_t r = 0; r < kRows; r++) {
@@ -207,7 +208,7 @@ class StreamInputs {
     const uint32_t t = lane() % 4;
     if constexpr (S::kWide) {
       *reinterpret_cast<uint4*>(to + 16 * t) = halves;
-    } else {  // columns 8t .. are of half t / 2, and of lanes 2 (t % 2) and the next one
+    } else {  // columns from 8t on are of half t / 2, and of lanes 2 (t % 2) and the next one
       uint8_t* at = to + t % 2 * 32 + t / 2 * 8;
       *reinterpret_cast<uint2*>(at) = {halves.x, halves.y};
       *reinterpret_cast<uint2*>(at + 16) = {halves.z, halves.w};
@@ -217,9 +218,9 @@ class StreamInputs {
       float sum = sum_of_pair(halves.x) + sum_of_pair(halves.y) + (sum_of_pair(halves.z) + sum_of_pair(halves.w));
       sum += shuffle_xor(sum, 1);
       if constexpr (S::kScales == 1) sum += shuffle_xor(sum, 2);
-      // As two halves: the nearest, and what it leaves.
+      // As two halves: the nearest, and the remainder.
       const F16 near = narrow(sum), rest = narrow(sum - widen(near));
-      constexpr uint32_t kLanes = 4 / S::kScales;  // of a group
+      constexpr uint32_t kLanes = 4 / S::kScales;  // per group
       auto* sums = reinterpret_cast<uint16_t*>(sums_ + (place * kRows + row) * kSumBytes);
       if (lane() % kLanes == 0) {
         sums[lane() / kLanes] = near.bits;

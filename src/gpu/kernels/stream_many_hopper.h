@@ -1,10 +1,10 @@
 #pragma once
-// Products of quantized weights with 2 to 32 rows of activations on Hopper, with the norm before and the sum or
-// activation after them: kernels/stream_hopper.h for more rows. Up to eight of them, and in formats that are not exact
-// (packed/exact_strips.h), sums are added in the same order.
+// Products of quantized weights with 2 to 32 rows of activations on Hopper, fused with the norm before and the sum or
+// activation after them: kernels/stream_hopper.h for more rows. With up to eight rows, and in formats that are not
+// exact (packed/exact_strips.h), sums are added in the same order as there.
 //
-// The rows are too many for one multiprocessor to hold, so that a cluster of blocks shares them by columns: block k of
-// G has the pieces k, k + G, ... of a width, of all rows and of all weights that the cluster multiplies.
+// The inputs of that many rows do not fit one multiprocessor, so a cluster of blocks divides them by columns: block k
+// of G has the pieces k, k + G, ... of the width, of all rows and of all weights that the cluster multiplies.
 
 #include <cstdint>
 
@@ -12,10 +12,10 @@
 
 namespace rocmforge::gpu {
 
-// Inputs as the products take them: in the order in which a format's lanes decode its weights. By Strip<Block>'s kWide
-// and kScales.
+// The order of prepared inputs, which is the order in which a format's lanes decode its weights; it follows from
+// Strip<Block>'s kWide and kScales.
 enum class ManyOrder : uint32_t { wide, narrow, narrow_two_scales };
-inline constexpr uint32_t kManyOrders = 3;  // the weights that share an input may have them all
+inline constexpr uint32_t kManyOrders = 3;  // weights with one input may need all of them
 
 constexpr ManyOrder many_order(DType dtype) {
   switch (dtype) {
@@ -39,19 +39,19 @@ constexpr uint32_t many_scales(ManyOrder order) {
 inline constexpr uint32_t kManyMinRows = 2, kManyMaxRows = 32;
 inline constexpr uint32_t kManyMaxPieces = 128;
 
-// Of 256 columns of a row: halves, sums of groups as two halves each, a factor.
+// Of 256 columns of a row: halves, sums of groups as two halves each, a scale.
 constexpr uint32_t many_row_bytes(uint32_t n_scales) {
   return 512 + 32 * n_scales + 4;
 }
 
-// How a set of rows has 256 columns: as mma takes them, or as wgmma does (kernels/stream_rows_hopper.h).
+// The layout of 256 columns of a set of rows: for mma, or for wgmma (kernels/stream_rows_hopper.h).
 enum class ManyLayout : uint32_t { fragments, panels };
 
-// Where inputs go, in the order of every format that takes them. Rows in sets of rows_at_once, each set piece after
+// Destinations of the inputs, one for each order that a format needs. Rows in sets of rows_at_once, each set piece by
 // piece.
 struct ManyOrders {
   ManyLayout layout = ManyLayout::fragments;
-  uint32_t rows_at_once = 0;  // 8, 16, 32, 64 or 128: the product's
+  uint32_t rows_at_once = 0;  // 8, 16, 32, 64 or 128, as the product requires
   uint32_t n = 0;
   ManyOrder orders[kManyOrders] = {};
   uint8_t* out[kManyOrders] = {};
@@ -62,7 +62,7 @@ struct ManyOrders {
     out[n] = to;
     place_bytes[n++] = n_bytes;
   }
-  // Null: not in that order.
+  // Null if the inputs are not needed in that order.
   const uint8_t* find(ManyOrder order) const {
     for (uint32_t i = 0; i < n; i++) {
       if (orders[i] == order) return out[i];
@@ -71,20 +71,20 @@ struct ManyOrders {
   }
 };
 
-// stream_many_inputs: norm (optional), halves, sums of groups.
+// stream_many_inputs: norm (optional), conversion to halves, sums of groups.
 struct ManyInputsArgs {
   const float* x;  // n_rows x width
-  // Not null: x is normalised first (root mean square), into `normed`, too, unless that is null. A weight: no kernel
-  // writes it.
+  // Not null: x is normalised first (root mean square), and also written to `normed` unless that is null. It must be a
+  // weight: no kernel writes it.
   const float* norm_weight = nullptr;
   float* normed = nullptr;
   float epsilon = 0;
-  float* lifts = nullptr;  // not null, and there is a norm: row_lift() of each row
+  float* lifts = nullptr;  // not null, with a norm: receives the row_lift() of each row
   uint32_t n_rows = 0;
   uint32_t width = 0;  // a multiple of 256
   ManyOrders to = {};
 };
-// For the product of these, which still has x as it was.
+// The arguments that prepare the inputs of `product`, whose x is still unprepared.
 inline ManyInputsArgs many_inputs(const StreamArgs& product, const ManyOrders& to) {
   return {.x = product.x,
           .norm_weight = product.norm_weight,
@@ -100,22 +100,22 @@ inline Grid many_inputs_grid(const ManyInputsArgs& args) {
   return {args.n_rows, (n_pieces + at_once - 1) / at_once};
 }
 
-// stream_many_FORMAT_KIND, for up to so many rows; wide_ROWS for widths of more than sixteen pieces. They take
-// StreamArgs without norm, `x` being what stream_many_inputs makes. Blocks are counted in clusters: a grid is
-// clusters x 1 x blocks of a cluster.
+// stream_many_FORMAT_KIND, for up to 8, 16 or 32 rows; wide_ROWS for widths of more than sixteen pieces. They take
+// StreamArgs without a norm; `x` is the output of stream_many_inputs. Block counts are in clusters: a grid is clusters
+// x 1 x blocks per cluster.
 enum class ManyKind : uint8_t { rows_8, rows_16, rows_32, wide_8, wide_16, wide_32 };
 
 struct ManyShape {
-  uint32_t tiles;    // of eight rows
-  uint32_t warps;    // of a block, each with a strip of its own
+  uint32_t tiles;    // of eight rows each
+  uint32_t warps;    // of a block, each with its own strip
   uint32_t cluster;  // blocks
-  uint32_t stages;   // pieces that a warp has on their way or uses
+  uint32_t stages;   // pieces of a warp in flight or in use
   constexpr uint32_t rows() const { return 8 * tiles; }
   constexpr uint32_t threads() const { return 32 * warps; }
-  // Tiles that a block finishes of a strip, at most: the blocks of a cluster share them.
+  // The largest number of a strip's tiles that one block finishes: the blocks of a cluster divide them.
   constexpr uint32_t own_tiles() const { return tiles > cluster ? tiles / cluster : 1; }
 };
-// More rows are more registers and less room for weights, so that there are fewer warps.
+// More rows take more registers and leave less room for weights, so there are fewer warps.
 constexpr ManyShape many_shape(ManyKind kind, uint32_t stage_bytes) {
   const uint32_t stages = stage_bytes <= 2816 ? 3 : 2;
   switch (kind) {
@@ -135,14 +135,14 @@ constexpr ManyShape many_shape(ManyKind kind, uint32_t stage_bytes) {
   return {};
 }
 
-// Clusters that run at a time: the multiprocessors of a cluster belong to one group of them, and groups are not of one
-// size. An H200 told 30 of four and 15 of eight.
+// Clusters that run at a time. The multiprocessors of a cluster must belong to one hardware group, and groups differ in
+// size. An H200 reported 30 clusters of four and 15 of eight.
 constexpr uint32_t many_clusters(const ManyShape& shape) {
   return 120 / shape.cluster;
 }
 
 inline constexpr uint32_t kManyBarrierBytes = 384;
-inline constexpr uint32_t kManyMaxPlaces = kManyMaxPieces / 8;  // pieces of a block
+inline constexpr uint32_t kManyMaxPlaces = kManyMaxPieces / 8;  // pieces per block
 constexpr uint32_t many_exchange_bytes(const ManyShape& shape) {
   return shape.warps * shape.own_tiles() * (shape.cluster - 1) * 512;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Where the sums of products of 17 to 128 rows go (kernels/stream_rows_hopper.h). For Hopper alone.
+// The epilogue of products of 17 to 128 rows (kernels/stream_rows_hopper.h). For Hopper alone.
 
 #include "gpu/fragment/hopper.h"
 #include "gpu/kernels/stream_after.h"
@@ -21,19 +21,19 @@ RF_DEVICE uint32_t acquired(const uint32_t* at) {
   asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-RF_DEVICE float4 load4(const float* at) {  // what other blocks wrote, past this one's first cache
+RF_DEVICE float4 load4(const float* at) {  // data written by other blocks, bypassing the L1 cache
   return __ldcg(reinterpret_cast<const float4*>(at));
 }
 }  // namespace global
 
-// With kRows rows at a time.
+// For sets of kRows rows.
 template <uint32_t kRows>
 class RowsOutputs {
   static constexpr uint32_t kThreads = rows_threads(kRows), kWarps = kThreads / 32;
   static constexpr uint32_t kOutputs = rows_tile_outputs(kRows);
 
  public:
-  static constexpr uint32_t kSums = kRows / 2;  // of a lane
+  static constexpr uint32_t kSums = kRows / 2;  // per lane
   using Sums = float[kSums];                    // [4n + e]: row 8n + 2t + e % 2, output g + e / 2 * 8
   struct Where {
     uint32_t part, out;
@@ -46,7 +46,8 @@ class RowsOutputs {
   RF_DEVICE uint32_t n_sets() const { return (args_.n_rows + kRows - 1) / kRows; }
   RF_DEVICE bool activates() const { return args_.after != StreamAfter::store; }
 
-  // This warp's sixteen outputs of a tile: two times eight that lie together, or eight of a gate and of its partner.
+  // This warp's sixteen outputs of a tile: two runs of eight, adjacent or eight of a gate and the matching eight of the
+  // up part.
   RF_DEVICE Where where(uint32_t tile) const {
     Where w{0, tile * kOutputs + kStreamOutputs * warp_, true};
     if (activates()) {
@@ -59,13 +60,13 @@ class RowsOutputs {
     return w;
   }
 
-  // What outputs of rows are scaled by lies in shared memory, once all threads of rows have arrived at a barrier.
+  // The scales of the rows' outputs are in shared memory, valid once all threads of rows have arrived at a barrier.
   RF_DEVICE void set_scales(uint32_t barrier_at, uint32_t at) {
     scales_barrier_ = barrier_at;
     scales_ = static_cast<float*>(__cvta_shared_to_generic(at));
   }
   RF_DEVICE void make_barrier() const { barrier::make(scales_barrier_, kRows); }
-  // Half a warp for each row.
+  // Half a warp computes each row's scale.
   RF_DEVICE void find_scales() const {
     if (!has_scales()) return;
     const RowsNorm& norm = args_.norm;
@@ -117,7 +118,7 @@ class RowsOutputs {
     });
   }
 
-  // Sums of this block's share.
+  // Writes the partial sums of this block's slice.
   RF_DEVICE void put_partial(const Sums& total, uint32_t tile, uint32_t set) const {
     float* to = partial_of(tile, share_, set) + warp_ * kStreamOutputs + lane() / 4;
     RF_UNROLL
@@ -126,7 +127,7 @@ class RowsOutputs {
       to[row * kOutputs + i / 2 % 2 * 8] = total[i];
     }
   }
-  // The blocks of a tile meet, then each adds up some rows.
+  // Barrier of the tile's blocks; then each block reduces some of the rows.
   RF_DEVICE void put_from_all(uint32_t tile) const {
     uint32_t *here = args_.counters + 2 * tile, *done = here + 1;
     __threadfence();
@@ -148,8 +149,8 @@ class RowsOutputs {
 
  private:
   RF_DEVICE bool has_scales() const { return args_.norm.squares != nullptr; }
-  // This lane's rows of a set: put(i, place) with the place of the row's outputs; its sums are total[i] and the one
-  // two further on.
+  // Calls put(i, place) for this lane's rows of a set, with the address of the row's outputs; the sums are total[i] and
+  // total[i + 2].
   template <class Put>
   RF_DEVICE void each_row(uint32_t set, uint32_t n_out, const Put& put_row) const {
     const uint32_t first = set * kRows + lane() % 4 * 2;
@@ -161,18 +162,18 @@ class RowsOutputs {
       place += uint64_t{8} * n_out;
     }
   }
-  // Sums of a share: row by row, the tile's outputs as warps have them.
+  // The partial sums of a slice: row by row, the tile's outputs in the order of the warps.
   RF_DEVICE float* partial_of(uint32_t tile, uint32_t share, uint32_t set) const {
     const uint64_t n = uint64_t{set} * args_.n_tiles + tile;
     return args_.partial + (n * args_.n_shares + share) * kRowsTileSums;
   }
-  // Every n_shares-th row, a thread with four of its outputs.
+  // Reduces every n_shares-th row; a thread has four of its outputs.
   RF_DEVICE void put_share(uint32_t tile, uint32_t set) const {
     constexpr uint32_t kAcross = kOutputs / 4, kAtOnce = kThreads / kAcross;
     const uint32_t within = thread_index() % kAcross * 4;
     uint32_t part = 0, at = tile * kOutputs + within;
     if (activates()) {
-      if (within / 8 % 2 == 1) return;  // partners
+      if (within / 8 % 2 == 1) return;  // outputs of the second part
       at = (tile * kOutputs + within / 16 * 16) / 2 + within % 8;
     } else {
       while (part + 1 < args_.n_parts && at >= args_.parts[part].n_out) at -= args_.parts[part++].n_out;
@@ -197,7 +198,7 @@ class RowsOutputs {
       put_four(args_.parts[part], uint64_t{row} * args_.parts[part].n_out, at, value, partner);
     });
   }
-  // Of a tile's rows every n_shares-th, a warp each: sums, and what the next product takes of them.
+  // Reduces every n_shares-th row of a tile, a warp each: adds to the sum, and writes the next product's inputs.
   RF_DEVICE void put_sums_and_next(uint32_t tile) const {
     const RowsNext& next = args_.next;
     const MatvecPart& part = args_.parts[0];
@@ -263,7 +264,7 @@ class RowsOutputs {
       four_at(static_cast<float*>(turn.cache) + place) = value;
     }
   }
-  // Elements from in_head on. All lanes of a warp take part.
+  // v rotated (RoPE), its elements starting at in_head. All lanes of a warp take part.
   RF_DEVICE float4 turned(const float4& v, uint32_t row, uint32_t in_head) const {
     const RowsTurn& turn = args_.turn;
     const float* of_row = turn.turns + uint64_t{row} * turn.n_pairs * 2;
@@ -301,7 +302,7 @@ class RowsOutputs {
     return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
   }
   RF_DEVICE static float4& four_at(float* at) { return *reinterpret_cast<float4*>(at); }
-  // Four outputs of a row that begins at `place`.
+  // Stores four outputs of a row that begins at `place`.
   RF_DEVICE void put_four(const MatvecPart& part, uint64_t place, uint32_t at, float4 value, float4 partner) const {
     value = with_bias(part, at, value);
     if (part.out != nullptr) four_at(part.out + place + at) = value;
@@ -323,7 +324,7 @@ class RowsOutputs {
   const RowsArgs& args_;
   uint32_t warp_, share_;
   uint32_t scales_barrier_ = 0;
-  float* scales_ = nullptr;  // shared
+  float* scales_ = nullptr;  // in shared memory
 };
 
 }  // namespace rocmforge::gpu::RF_KERNELS

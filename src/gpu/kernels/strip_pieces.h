@@ -1,6 +1,6 @@
 #pragma once
-// Pieces of strips (packed/strips.h) on their way into shared memory, and the matrix instruction that takes them. For
-// Hopper alone.
+// Copies of strips' pieces (packed/strips.h) into shared memory, and the matrix instruction that uses them. For Hopper
+// alone.
 
 #include <utility>
 
@@ -21,7 +21,7 @@ RF_DEVICE void copy(uint32_t to, const uint8_t* from) {
 }
 }  // namespace ring
 
-// d = c + a * b, a being four registers of sixteen rows, b two of eight columns.
+// d = c + a * b; a is four registers of sixteen rows (top and bottom eight), b two registers of eight columns.
 RF_DEVICE void multiply_halves(float (&d)[4], const uint32_t (&top)[2], const uint32_t (&bottom)[2], uint32_t b0,
                                uint32_t b1, const float (&c)[4]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
@@ -30,7 +30,7 @@ RF_DEVICE void multiply_halves(float (&d)[4], const uint32_t (&top)[2], const ui
         "f"(c[3]));
 }
 
-// A staged piece: sixteen rows, and the words of what lies apart.
+// A staged piece: sixteen rows, and the words of fields that are stored apart.
 template <class S>
 struct StagedPiece {
   static constexpr uint32_t kPlanes = sizeof(S::kPlanes) / sizeof(StripPlane);
@@ -43,13 +43,13 @@ struct StagedPiece {
     const uint32_t g = lane() / 4, t = lane() % 4;
     float d = 0;
     if constexpr (kHasApart) {
-      const uint32_t odd = ((g & n_pieces) ^ piece) & 1;  // blocks of a strip begin at an even number
+      const uint32_t odd = ((g & n_pieces) ^ piece) & 1;  // the blocks of a strip begin at an even index
       d = half_in(staged + kRowsBytes + 4 * (g + 8 * upper) + 2 * odd);
     }
     return {staged + (g + 8 * upper) * S::kStride, t, d};
   }
 
-  // A warp asks for a piece; the copies are part of its next commit.
+  // A warp starts copying a piece; the copies belong to its next commit.
   RF_DEVICE static void fetch(uint32_t to, const Planes& w, uint32_t strip, uint32_t n_pieces, uint32_t piece) {
     const uint32_t first_block = strip * kStreamOutputs * n_pieces + piece;
     [&]<uint32_t... p>(std::integer_sequence<uint32_t, p...>) {
@@ -57,11 +57,11 @@ struct StagedPiece {
     }(std::make_integer_sequence<uint32_t, kPlanes>());
   }
 
-  // Where a lane's copies of pieces begin, for kernels that take piece after piece: eight outputs of one weight, then
-  // eight of another or of the same one.
+  // Where a lane's copies of pieces begin, for kernels that loop over pieces: eight outputs of one weight, then eight
+  // of another or of the same one.
   struct Source {
     const uint8_t* at[kPlanes][2];
-    uint32_t block;  // of the plane that lies apart
+    uint32_t block;  // index in the plane that is stored apart
   };
   RF_DEVICE static Source source(const Planes& first, uint32_t first_out, const Planes& second, uint32_t second_out,
                                  uint32_t n_pieces) {
@@ -132,7 +132,7 @@ struct StagedPiece {
       }
     } else {
       constexpr uint32_t kChunk = chunk_of(kPlaneBytes);
-      constexpr uint32_t kChunks = kPlaneBytes / kChunk;  // of a row
+      constexpr uint32_t kChunks = kPlaneBytes / kChunk;  // per row
       constexpr uint32_t kRowsAtOnce = 32 / kChunks;
       if constexpr (32 % kChunks == 0) {
         const uint32_t row = lane() / kChunks, at = lane() % kChunks * kChunk;

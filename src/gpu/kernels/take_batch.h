@@ -1,6 +1,6 @@
 #pragma once
-// A pass that begins with this kernel takes its batch out of the host's memory itself: nothing has to be copied before
-// it is launched, and a recorded one finds there what was written since.
+// The first kernel of a recorded pass: copies the batch from pinned host memory. No separate copy is needed before the
+// launch, and each replay reads the current batch.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 namespace rocmforge::gpu {
 
 struct TakeBatchArgs {
-  uint32_t* to;          // of the device; both aligned to 16 bytes
-  const uint32_t* from;  // pinned; from[kBatchLength] says how many words there are
-  uint32_t max_words;    // that both have room for, a multiple of 4
+  uint32_t* to;          // device memory; both aligned to 16 bytes
+  const uint32_t* from;  // pinned; from[kBatchLength] is the number of words
+  uint32_t max_words;    // capacity of both, a multiple of 4
 };
 
 inline constexpr uint32_t kBatchLength = 2;

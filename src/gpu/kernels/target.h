@@ -1,5 +1,5 @@
 #pragma once
-// What the code that runs on this device was compiled for.
+// The target that this device's code was compiled for.
 
 #include <cstdint>
 

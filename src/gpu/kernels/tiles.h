@@ -1,13 +1,13 @@
 #pragma once
-// Activations as F16 tiles, in the order in which Hopper's matrix kernel (kernels/matmul_hopper.h) eats them.
+// Activations as F16 tiles, the input of Hopper's matrix kernel (kernels/matmul_hopper.h).
 //
-// A tile holds 32 columns of `tile_rows` rows, 64 bytes a row; tiles of one set of rows lie one after the other. The
-// columns stand in the order of the weight's format: within 256 of them, step j of 16 columns takes from lane t (of
-// four) word j % 4 of its group j / 4, and that group is the one the lane reads from the weight's planes, so that
-// weights go from their planes into a fragment without being moved. The 16-byte quarters of a row are turned as the
-// matrix unit wants them: quarter c of row r lies at c ^ (r / 2 % 4).
+// A tile holds 32 columns of `tile_rows` rows, 64 bytes a row; tiles of one set of rows are consecutive. The order of
+// the columns depends on the weight's format: within 256 of them, step j of 16 columns takes from lane t (of four) word
+// j % 4 of its group j / 4, and that group is the one the lane reads from the weight's planes. So weights go from their
+// planes into a fragment without data movement between lanes. The 16-byte quarters of a row are swizzled as the matrix
+// unit requires: quarter c of row r is stored at c ^ (r / 2 % 4).
 //
-// A row that halves cannot hold is scaled down (kernels/row_scale.h), and the product scales its sums up.
+// A row that exceeds the range of halves is scaled down (kernels/row_scale.h), and the product scales its sums up.
 
 #include <cstdint>
 
@@ -21,7 +21,7 @@ inline constexpr uint32_t kTileRowBytes = 64;
 // Kernels: tiles_FORMAT.
 struct TilesArgs {
   uint8_t* tiles;
-  float* scales;   // n_rows: what the product multiplies a row's sums by
+  float* scales;   // n_rows: the factors for the product's sums
   const float* x;  // n_rows x width
   uint32_t n_rows;
   uint32_t width;      // a multiple of 256
@@ -34,7 +34,7 @@ inline uint32_t padded_rows(uint32_t n_rows, uint32_t tile_rows) {
   return (n_rows + tile_rows - 1) / tile_rows * tile_rows;
 }
 
-// A block makes a row.
+// A block converts one row.
 inline Grid tiles_grid(const TilesArgs& args) {
   return {padded_rows(args.n_rows, args.tile_rows)};
 }

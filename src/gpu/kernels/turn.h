@@ -1,6 +1,6 @@
 #pragma once
-// By how much a pair of a head is turned (kernels/rope.h). Angles grow with the position, so they are computed and
-// reduced in f64; sine and cosine of what is left are a short polynomial, the same on every device.
+// RoPE: the rotation of one pair of a head's elements (kernels/rope.h). Angles grow with the position, so they are
+// computed and reduced in f64; sine and cosine of the reduced angle are a short polynomial, the same on every device.
 
 #include "gpu/kernels/rope.h"
 #include "gpu/runtime.h"
@@ -11,7 +11,7 @@ struct SineCosine {
   float sine, cosine;
 };
 
-// To f32's last bit for angles up to some 2^30.
+// Accurate to f32's last bit for angles up to about 2^30.
 RF_DEVICE SineCosine sine_cosine(double angle) {
   constexpr double kQuarterTurn = 1.57079632679489661923;  // pi / 2
   const double shifted = angle / kQuarterTurn;
@@ -40,7 +40,7 @@ RF_DEVICE SineCosine turn_of_pair(const RopeArgs& args, uint32_t pair, uint32_t 
   return {turn.sine * args.magnitude, turn.cosine * args.magnitude};
 }
 
-// A pair's elements after it. Written out, so that whoever turns gets the same bits.
+// A rotated pair's elements. Written out, so that every caller gets the same bits.
 RF_DEVICE float turned_first(float x, float y, const SineCosine& by) {
   return fma_f32(x, by.cosine, -(y * by.sine));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// CUDA's driver and HIP's runtime offer the same functions under different names. This is that set, as function
-// pointers taken from a library at run time; nothing is linked, no vendor header is included, no vendor struct crosses.
+// The functions that CUDA's driver and HIP's runtime share under different names, as pointers looked up in a library at
+// run time. Nothing is linked, and no vendor header or struct is used.
 //
 // Handles are pointers; device addresses are pointers too (CUDA's are integers of that size, passed alike).
 
@@ -53,40 +53,40 @@ struct Driver {
   Code (*graph_launch)(void* graph, void* stream);
 };
 
-// The names of those functions, in the order of Driver.
+// The names of Driver's functions, in order.
 inline constexpr size_t kNumFunctions = sizeof(Driver) / sizeof(void*);
 using FunctionNames = const char* [kNumFunctions];
 
-// The flags both share: streams that do not wait for the default one, events without time, captures that do not mind
-// other threads.
+// Flags that both share: streams independent of the default stream, events without timing, captures that ignore other
+// threads.
 inline constexpr unsigned kNonBlocking = 1;
 inline constexpr unsigned kNoTiming = 2;
 inline constexpr int kRelaxedCapture = 2;
 
-// A .cu file's code for every architecture it was compiled for.
+// The code of a .cu file for every architecture it was compiled for.
 struct KernelFile {
   const char* name;
   const void* image;
 };
 
-// Both launch a kernel so, under different names.
+// The launch function, whose name differs.
 using LaunchKernel = Code (*)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                               unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** params,
                               void** extra);
 
-// What CUDA and HIP do differently.
+// The differences between CUDA and HIP.
 struct Vendor {
   const char* module;            // "cuda"
   const char* const* libraries;  // names to try, null at the end
   const FunctionNames* names;
-  // Takes what else it needs from the library, false when something is missing.
+  // Looks up further functions in the library; false if one is missing.
   bool (*load_more)(void* library);
-  // In clusters and overlapping where there is that. Overlap that there is not is no error.
+  // Launches with clusters and overlap where supported. Overlap that is not supported is ignored.
   Code (*launch)(void* function, const LaunchShape& shape, void* stream, void** params);
-  // Before a kernel is launched with so much dynamic shared memory; null where that need not be said.
+  // Called before a kernel is launched with this much dynamic shared memory; null if not needed.
   Code (*allow_shared)(void* function, unsigned n_bytes);
-  unsigned max_shared_bytes;  // dynamic, of a block, on the largest device
-  // Makes the device the calling thread's, for all functions above.
+  unsigned max_shared_bytes;  // dynamic shared memory of a block, on the largest device
+  // Makes the device current for the calling thread.
   Code (*use)(int device);
   const char* (*describe)(Code code);
   const KernelFile* files;  // null name at the end

@@ -6,7 +6,7 @@
 
 namespace rocmforge::gpu::modules {
 
-// Each module has one: it is what rocmforge_gpu_api gives.
+// Defined once in each module; rocmforge_gpu_api uses it.
 extern const Vendor kVendor;
 
 const GpuApi* driver_api();

@@ -1,21 +1,22 @@
 #pragma once
-// Formats whose levels times their scales, both being small integers, are halves without rounding: then whole pieces
-// (packed/strips.h) go through the matrix instruction, and only common() and lift() are left for their sums.
+// Formats whose products quant * scale (both small integers) are exactly representable as halves. Whole pieces
+// (packed/strips.h) then go through the matrix instruction, and only common() and lift() remain to be applied to the
+// sums.
 //
-// kBottomsAreAlike: what levels lack (their minimum) is of the same unit, and gets the same common().
+// kBottomsAreAlike: the minima have the same unit as the scales, and are scaled by the same common().
 //
-// kIsExact<Block>: whether a format is one. ScaledRow<Block>: a staged row whose decode() gives such products, or, of
-// Q6_K, two halves for each.
+// kIsExact<Block>: whether a format is exact. ScaledRow<Block>: a staged row whose decode() gives these products; for
+// Q6_K, each as two halves.
 
 #include "gpu/packed/strips.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// Byte i of a word, twice, as halves: 1024 + byte, minus 1024.
+// Byte i of a word, in both halves of the result, as a half: 1024 + byte, minus 1024.
 RF_DEVICE uint32_t byte_twice(uint32_t word, uint32_t i) {
   return add_halves(__byte_perm(word, 0x64646464u, 0x4040 + 0x101 * i), 0xE400E400u);
 }
-// Sixteenths of it: 64 + byte / 16, minus 64.
+// The same divided by 16: 64 + byte / 16, minus 64.
 RF_DEVICE uint32_t sixteenths_twice(uint32_t word, uint32_t i) {
   return add_halves(__byte_perm(word, 0x54545454u, 0x4040 + 0x101 * i), 0xD400D400u);
 }
@@ -27,8 +28,9 @@ inline constexpr bool kIsExact<formats::Q4K> = true;  // 15 times 63
 template <>
 inline constexpr bool kIsExact<formats::Q5K> = true;  // 31 times 63
 
-// A staged row whose levels times scales are the sum of kHalves halves without rounding. Groups are decoded in runs of
-// kRun, with next() between them: decode(q, put) gives pairs of the weights of group q of a run, put(h, i, pair), of
+// A staged row whose quants times scales are the exact sum of kHalves halves. Groups are decoded in runs of kRun, with
+// next() between runs: decode(q, put) gives pairs of the weights of group q of a run as put(h, i, pair), for half h,
+// with i = 0 .. 3 for the pairs (0, 2) (1, 3) (4, 6) (5, 7).
 // half h, i = 0 .. 3 being the pairs (0, 2) (1, 3) (4, 6) (5, 7).
 template <class Block>
 struct ScaledRow;
@@ -44,7 +46,7 @@ struct ScaledKRow {
   }
   template <class Put>
   RF_DEVICE void scale(uint32_t q, const uint32_t (&first)[2], const uint32_t (&second)[2], const Put& put) const {
-    // Levels of odd groups are sixteen times too large.
+    // Quants of odd groups are still shifted left by 4 (16 times too large).
     const uint32_t both = q == 0 ? byte_twice(scales[0], 0) : sixteenths_twice(scales[0], 1);
     RF_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -96,22 +98,22 @@ struct ScaledRow<formats::Q5K> : ScaledKRow {
   }
 };
 
-// A scale of eight bits is two nibbles.
+// A scale of eight bits is split into two nibbles.
 template <>
 struct ScaledRow<formats::Q6K> {
   static constexpr uint32_t kHalves = 2, kRun = 4;
   static constexpr bool kBottomsAreAlike = true;
   const uint8_t *low_at, *high_at;
-  uint32_t scales[4];  // 128 more than they are
+  uint32_t scales[4];  // stored with an offset of 128
   RF_DEVICE explicit ScaledRow(const Strip<formats::Q6K>::Row& row)
       : low_at(row.at), high_at(row.at + 128), scales{row.scales[0], row.scales[1], row.scales[2], row.scales[3]} {}
-  // -32 times the scales, in units of kLevelUnit.
+  // The minima: -32 times the scales, in units of kLevelUnit.
   RF_DEVICE static uint32_t bottoms(const Strip<formats::Q6K>::Row& row, uint32_t i) {
     return multiply_pairs(row.bottoms(i), 0x80208020u);
   }
   template <class Put>
   RF_DEVICE void decode(uint32_t q, const Put& put) {
-    // The third and fourth group are the high nibbles, which stay where they are: sixteen times too large.
+    // The third and fourth group are the high nibbles, used in place: 16 times too large.
     const uint32_t mask = q < 2 ? 0x000F000Fu : 0x00F000F0u, bits = q < 2 ? 0x00300030u : 0x03000300u;
     const uint32_t up = q % 2 == 0 ? 4 : 2;
     const uint32_t small = scales[q / 2] & 0x0F0F0F0Fu, large = scales[q / 2] & 0xF0F0F0F0u;
@@ -138,7 +140,7 @@ struct ScaledRow<formats::Q6K> {
   }
 
  private:
-  // The same of bytes that are 128 too large.
+  // The same for bytes with an offset of 128.
   RF_DEVICE static uint32_t nibble_twice(uint32_t word, uint32_t i) {
     return add_halves(__byte_perm(word, 0x64646464u, 0x4040 + 0x101 * i), 0xE480E480u);
   }

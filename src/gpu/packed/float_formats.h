@@ -1,5 +1,5 @@
 #pragma once
-// Weights that are floats, and 16 consecutive weights of any common format as floats.
+// Float weights, and 16 consecutive weights of any common format as floats.
 
 #include "gpu/packed/integer_formats.h"
 
@@ -15,7 +15,7 @@ RF_DEVICE float value_of(formats::PlainBf16 w) {
   return to_float(w.value);
 }
 
-// The half nearest to a float given by its bits, or the largest there is.
+// A float, given by its bits, rounded to a half and clamped to the largest finite half.
 RF_DEVICE uint32_t half_within(uint32_t bits) {
   constexpr float kLargest = 65504.0f;
   const float value = __builtin_bit_cast(float, bits);
@@ -25,7 +25,7 @@ RF_DEVICE uint32_t half_within(uint32_t bits) {
 template <class Block>
 inline constexpr bool kIsFloat = Block::kElements == 1;
 
-// F16 and BF16 in units as packed/integer_formats.h has them: sixteen weights, one group.
+// F16 and BF16 in units like those of packed/integer_formats.h: sixteen weights, one group.
 struct FloatUnits {
   static constexpr uint32_t kGroups = 1;
   struct Raw {
@@ -37,7 +37,7 @@ struct FloatUnits {
   }
 };
 
-// Two weights in a word as two halves. What a half cannot hold becomes the largest that it can.
+// Two weights in a word as two halves, clamped to the largest finite half.
 RF_DEVICE uint32_t two_halves(uint32_t word, formats::PlainF16) {
   return word;
 }
@@ -45,7 +45,7 @@ RF_DEVICE uint32_t two_halves(uint32_t word, formats::PlainBf16) {
   return half_within(word << 16) | half_within(word & 0xFFFF0000u) << 16;
 }
 
-// Elements 16 n .. 16 n + 15 of the matrix. Values are those of the format's own header, to the last bit.
+// Elements 16 n .. 16 n + 15 of the matrix. Bit-identical to decoding by the format's own header.
 template <class Block>
 RF_DEVICE void decode16(float* to, const Planes& w, uint64_t n) {
   if constexpr (kIsFloat<Block>) {

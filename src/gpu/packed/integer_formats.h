@@ -1,17 +1,17 @@
 #pragma once
-// The common quantized formats as kernels read them from planes (packed/planes.h).
+// How kernels read the common quantized formats from planes (packed/planes.h).
 //
-// A lane takes a unit: what one 16-byte load of quants holds, which is one, two or four groups of 16 consecutive
-// weights. Packed<Block> says, for its format,
+// A lane processes a unit: the quants of one 16-byte load, which are one, two or four groups of 16 consecutive weights.
+// Packed<Block> defines for its format
 //
 //   kGroups            groups in a unit
-//   kOffset            weight = scale * (level - kOffset) - minimum
+//   kOffset            weight = scale * (quant - kOffset) - minimum
 //   Raw load(w, u)     unit u of the matrix, as bytes in registers
-//   Group group(raw, u, g)   its group g: sixteen levels as signed bytes, scale and minimum
+//   Group group(raw, u, g)   its group g: sixteen quants as signed bytes, scale and minimum
 //   place(u, g)        the group's number along the matrix: it holds elements 16 place .. 16 place + 15
 //   find(n)            the unit and group with place(u, g) = n
 //
-// so that dot products and decoding share one reading of the bits. The bits themselves: tensor/formats.
+// so that dot products and decoding share one implementation. tensor/formats defines the bits.
 
 #include "gpu/packed/planes.h"
 #include "gpu/runtime.h"
@@ -48,14 +48,14 @@ RF_DEVICE Word4 nibbles(const Word4& bytes, uint32_t g) {
   return out;
 }
 
-// Four bits, one into the lowest bit of each byte.
+// Four bits, each moved to the lowest bit of a byte of its own.
 RF_DEVICE uint32_t spread4(uint32_t bits) {
   return (bits & 0xFu) * 0x00204081u & 0x01010101u;
 }
 
-// Codes 0 .. 15 in the bytes, each replaced by a signed byte of `table`, which has level 0 in its lowest byte.
+// A lookup table from codes 0 .. 15 to signed bytes: `table` has value 0 in its lowest byte.
 struct LevelTable {
-  uint64_t low, high;  // levels 0 .. 7 and 8 .. 15
+  uint64_t low, high;  // values 0 .. 7 and 8 .. 15
 };
 RF_DEVICE Word4 look_up(const Word4& codes, LevelTable table) {
   Word4 out;
@@ -76,7 +76,7 @@ RF_DEVICE LevelTable e2m1_levels() {
   return {0x0C08060403020100ull, 0xF4F8FAFCFDFEFF00ull};
 }
 
-// Formats of 32 weights a block with 16 bytes of nibbles: the low ones are the first group, the high ones the second.
+// Formats with 32 weights per block in 16 bytes: the low nibbles are the first group, the high ones the second.
 struct NibbleBlock {
   static constexpr uint32_t kGroups = 2;
   RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return 2 * u + g; }
@@ -109,7 +109,7 @@ struct Packed<formats::Q4_1> : NibbleBlock {
   RF_DEVICE static Group group(const Raw& raw, uint64_t, uint32_t g) { return {nibbles(raw.qs, g), raw.d, -raw.m}; }
 };
 
-// The fifth bits of a group, where the block has one for each of its 32 weights.
+// Adds the fifth bits of a group, for formats that store one for each of a block's 32 weights.
 RF_DEVICE Word4 with_fifth_bits(Word4 levels, uint32_t qh, uint32_t g) {
   for (int i = 0; i < 4; i++) levels.v[i] |= spread4(qh >> (16 * g + 4 * i)) << 4;
   return levels;
@@ -215,8 +215,8 @@ struct KPairs {
   RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return u / 2 * 4 + 2 * g + u % 2; }
   RF_DEVICE static UnitGroup find(uint64_t n) { return {n / 4 * 2 + n % 2, static_cast<uint32_t>(n / 2 % 2)}; }
 
-  // d, dmin and the twelve bytes of scales, in four words. The scales of a pair are neighbours in all of them, so both
-  // are taken out together.
+  // d, dmin and the twelve bytes of scales, in four words. The scales of a pair of sub-blocks are neighbours in all of
+  // them, so both are extracted together.
   RF_DEVICE static Group scaled(const Word4& levels, const Word4& header, uint64_t u, uint32_t g) {
     const uint32_t pair = u % 8 / 2, shift = pair % 2 * 16;
     const uint32_t first = header.v[1] >> shift, second = header.v[2] >> shift, third = header.v[3] >> shift;

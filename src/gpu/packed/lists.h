@@ -1,7 +1,7 @@
 #pragma once
-// The formats by how their products are computed: X(suffix of the kernel's name, block type).
+// The formats by how their matrix products are computed: X(suffix of the kernel's name, block type).
 
-// Levels of a few bits, scaled per 16 or 32 weights: integer dot products (packed/integer_formats.h).
+// Quants of a few bits with a scale per 16 or 32 weights: integer dot products (packed/integer_formats.h).
 #define RF_INTEGER_FORMATS(X) \
   X(q4_0, formats::Q4_0)      \
   X(q4_1, formats::Q4_1)      \
@@ -22,12 +22,12 @@
   X(f16, formats::PlainF16) \
   X(bf16, formats::PlainBf16)
 
-// Of them, those that Hopper multiplies as halves.
+// Of these, the formats that the Hopper kernels multiply as halves.
 #define RF_HALF_FORMATS(X)  \
   X(f16, formats::PlainF16) \
   X(bf16, formats::PlainBf16)
 
-// The rest: blocks are decoded by the format's own header.
+// The others: the format's own header decodes whole blocks.
 #define RF_DECODED_FORMATS(X) \
   X(q1_0, formats::Q1_0)      \
   X(q2_0, formats::Q2_0)      \

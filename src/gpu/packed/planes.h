@@ -1,11 +1,12 @@
 #pragma once
-// How a weight lies in device memory: the fields of its blocks, apart. All blocks' quants first, then all their scales
-// and so on, so that the lanes of a wave read 16 neighbouring bytes each. Blocks keep their order and their bits.
+// The layout of a weight in device memory: the fields of its blocks in separate planes (structure of arrays). All
+// blocks' quants come first, then all their scales and so on, so that each lane of a wave reads 16 neighbouring bytes.
+// The order of blocks and bits does not change.
 //
 //   file     | d qs | d qs | d qs |              one block after the other
 //   device   | qs qs qs |pad| d d d |            a plane per field, each at a multiple of 256 bytes
 //
-// Formats that are not listed here stay as in the file: one plane of whole blocks.
+// Formats not listed here keep the file's layout: one plane of whole blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@ inline constexpr uint32_t kMaxPlanes = 4;
 inline constexpr uint64_t kPlaneAlignment = 256;
 
 struct PlaneField {
-  uint32_t offset;  // in a block of the file
+  uint32_t offset;  // in the file's block
   uint32_t n_bytes;
 };
 
@@ -86,7 +87,7 @@ inline PlaneTable plane_table(DType dtype) {
   RF_UNREACHABLE("a DType outside its enum");
 }
 
-// Where the planes of n_blocks blocks begin, and what they take.
+// The offsets of the planes of n_blocks blocks, and their total size.
 struct PlaneOffsets {
   uint64_t at[kMaxPlanes] = {};
   uint64_t total_bytes = 0;

@@ -1,29 +1,30 @@
 #pragma once
-// The common quantized formats as matrix instructions take them: sixteen rows of 256 weights, brought from their planes
+// The common quantized formats as input of matrix instructions: sixteen rows of 256 weights, copied from their planes
 // (packed/planes.h) into shared memory, then decoded into the left operand of m16n8k16.
 //
-// Levels are not converted: the bits of an unsigned level are, read as a half, that level times 2^-24 (a subnormal,
-// which the matrix unit multiplies exactly). What makes weights of them is applied to sums. Over the groups of 256
-// columns, a group having one scale and one minimum,
+// Quants are not converted: the bits of an unsigned quant, read as a half, have the value quant * 2^-24 (a subnormal,
+// which the matrix unit multiplies exactly). Scales and minima are applied to the sums. Over the groups of 256 columns,
+// where a group has one scale and one minimum,
 //
-//   sum of weight * x  =  common * (sum over groups of scale * (sum of level * x))
-//                         + lift * (sum over groups of bottom * (sum of x))
+//   sum of weight * x  =  common * (sum over groups of scale * (sum of quant * x))
+//                         + lift * (sum over groups of minimum * (sum of x))
 //
-// where the second sum over groups is one more matrix product, of the groups' bottoms.
+// where the second sum over groups is one more matrix product, of the groups' minima. The code calls the minima of
+// groups "bottoms", and the scale of their sum lift().
 //
-// Strip<Block> says, for its format,
+// Strip<Block> defines for its format
 //
-//   kPlanes   what of each plane belongs to 256 weights, and where a staged row has it. Two bytes are too few to be
-//             brought alone: behind the rows there is, for each, the word they are in
-//   kStride   from one staged row to the next: chosen so that eight rows meet no bank twice
+//   kPlanes   the bytes of each plane that belong to 256 weights, and their offset in a staged row. Fields of two bytes
+//             are too small to copy alone: the words that contain them are stored behind the rows
+//   kStride   from one staged row to the next: chosen so that eight rows have no bank conflicts
 //   kWide     of 32 weights, lane t of four decodes 8t .. 8t + 7; otherwise 4t .. 4t + 3 and 16 + 4t .. 19 + 4t
-//   kScales   groups in 32 weights: 1, or 2, and then not kWide
-//   kBottoms  whether there are any
-//   Row       lane t's view of a staged row and of its d, if that lies apart. For q = 0 .. 7 in order
+//   kScales   groups in 32 weights: 1, or 2 (then not kWide)
+//   kBottoms  whether the format has minima
+//   Row       lane t's view of a staged row and of its d, if that is stored apart. For q = 0 .. 7 in order
 //             decode(q, first, second)   its weights of group q: the pairs (0, 2) (1, 3) and (4, 6) (5, 7)
 //             scale(q, h)
 //             own_scale(i, h)            the same of group 2t + i
-//             bottoms(i)                 two halves: of groups 8i + 2t and the next one
+//             bottoms(i)                 the minima of groups 8i + 2t and the next one, as two halves
 //             common(), lift()
 
 #include "gpu/packed/planes.h"
@@ -60,7 +61,7 @@ RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
   return *reinterpret_cast<const uint32_t*>(&product);
 }
 
-// Byte i of a word, plus 2^23.
+// Byte i of a word as a float, plus 2^23.
 RF_DEVICE float lifted_byte(uint32_t word, uint32_t i) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650 + i));
 }
@@ -68,7 +69,7 @@ RF_DEVICE float lifted_byte(uint32_t word, uint32_t i) {
 RF_DEVICE uint32_t two_bytes(uint32_t word, uint32_t i) {
   return __byte_perm(word, 0, 0x4140 + 0x101 * i);
 }
-// Bytes i and i + 1, each 128 too large, as the halves of what they stand for.
+// Bytes i and i + 1, stored with an offset of 128, as halves without it.
 RF_DEVICE uint32_t two_shifted_bytes(uint32_t word, uint32_t i) {
   return add_halves(__byte_perm(word, 0x64646464u, 0x4140 + 0x101 * i), 0xE480E480u);  // 1024 + byte, minus 1152
 }

@@ -1,12 +1,12 @@
 #pragma once
-// The strips (packed/strip.h) of all formats that have them; here, of those with 32 weights to a scale.
+// The strips (packed/strip.h) of all formats that have them; this file has those with 32 weights per scale.
 
 #include "gpu/packed/strip.h"
 #include "gpu/packed/strips_k.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// A staged row as the formats with one half d for 32 weights have it; kAt: where d is, every kStep bytes.
+// A staged row of formats with one half d per 32 weights; d is at kAt, every kStep bytes.
 template <uint32_t kAt, uint32_t kStep, int kOffset>
 struct HalfScales {
   const uint8_t* at;
@@ -14,7 +14,7 @@ struct HalfScales {
   RF_DEVICE HalfScales(const uint8_t* staged, uint32_t quarter, float) : at(staged), t(quarter) {}
   RF_DEVICE float scale(uint32_t q, uint32_t) const { return half_in(at + kAt + kStep * q); }
   RF_DEVICE float own_scale(uint32_t i, uint32_t) const { return scale(2 * t + i, 0); }
-  // What is subtracted from every level, times d; or, with a step of four, the half that comes after d.
+  // The minimum: the offset subtracted from every quant, times d; or, with a step of four, the half that follows d.
   RF_DEVICE uint32_t bottoms(uint32_t) const {
     if constexpr (kStep == 2) {
       return word_at(at + kAt + 4 * t);
@@ -27,7 +27,7 @@ struct HalfScales {
   RF_DEVICE float lift() const { return kStep == 2 ? -static_cast<float>(kOffset) : 1.0f; }
 };
 
-// Blocks of 32 with 16 bytes of nibbles: the low ones are the first sixteen weights.
+// Blocks of 32 weights in 16 bytes: the low nibbles are the first sixteen weights.
 struct NibbleStrip {
   static constexpr bool kWide = false;
   static constexpr uint32_t kScales = 1;
@@ -58,7 +58,7 @@ struct Strip<formats::Q4_1> : NibbleStrip {
   };
 };
 
-// Four bits, one into bit 4 of each byte.
+// Four bits, each moved to bit 4 of a byte of its own.
 RF_DEVICE uint32_t fifth_bits(uint32_t bits) {
   return ((bits & 0xFu) * 0x00204081u & 0x01010101u) << 4;
 }
@@ -108,15 +108,15 @@ struct Strip<formats::Q8_0> {
   };
 };
 
-// Formats whose four bits are the number of a level, of which there are sixteen, a byte each.
+// Formats whose four bits index a table of sixteen values, a byte each.
 struct LevelBytes {
   uint32_t v[4];
 };
-// The levels of eight numbers: of the low nibbles of bytes 0 and 2, 1 and 3 in the even bytes of `low_of`, of the high
-// ones in the odd bytes.
+// Looks up eight codes: the values for the low nibbles of bytes 0 and 2, 1 and 3 go to the even bytes of `low_of`,
+// those for the high nibbles to the odd bytes.
 RF_DEVICE void look_up(uint32_t (&low_of)[2], uint32_t w, const LevelBytes& table) {
   const uint32_t low_three = w & 0x77777777u, choice = 0x32103210u | (w & 0x88888888u) >> 1;
-  const auto four = [&](uint32_t shift) {  // the levels of the nibbles of 16 bits, in their order
+  const auto four = [&](uint32_t shift) {  // the values for the nibbles of 16 bits, in order
     return __byte_perm(__byte_perm(table.v[0], table.v[1], low_three >> shift),
                        __byte_perm(table.v[2], table.v[3], low_three >> shift), choice >> shift);
   };
@@ -124,7 +124,7 @@ RF_DEVICE void look_up(uint32_t (&low_of)[2], uint32_t w, const LevelBytes& tabl
   low_of[0] = __byte_perm(x, y, 0x5410);
   low_of[1] = __byte_perm(x, y, 0x7632);
 }
-// Levels of the IQ4 formats, 128 more than they are, so that none is negative.
+// Values of the IQ4 formats, with an offset of 128 so that none is negative.
 RF_DEVICE void decode_iq4(uint32_t (&first)[2], uint32_t (&second)[2], uint32_t w) {
   uint32_t both[2];
   look_up(both, w, {{0x3F2D1801u, 0x766A5D4Fu, 0xA6998D81u, 0xF1D9C5B5u}});
@@ -146,7 +146,7 @@ struct Strip<formats::Iq4Nl> : NibbleStrip {
   };
 };
 
-// The levels of E2M1 are halves whose lower byte is zero.
+// The E2M1 values are halves whose lower byte is zero.
 template <>
 struct Strip<formats::Mxfp4> {
   static constexpr StripPlane kPlanes[] = {{128, 0}, {8, 128}};

@@ -5,7 +5,7 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// The scales and minima of Q4_K and Q5_K, a byte each.
+// The scales and minima of Q4_K and Q5_K, one byte each.
 struct KScales {
   uint32_t scales[2], minima[2];
   float d, dmin;
@@ -18,7 +18,7 @@ struct KScales {
     d = half_of(h.x);
     dmin = half_of(h.x >> 16);
   }
-  // For levels of odd groups that are sixteen times too large.
+  // For quants of odd groups, which are 16 times too large: divides their scale by 16.
   RF_DEVICE static float scale_in(uint32_t word, uint32_t byte, uint32_t q) {
     const float lifted = lifted_byte(word, byte);
     return q % 2 == 0 ? lifted - 8388608.0f : fmaf(lifted, 0.0625f, -524288.0f);
@@ -46,7 +46,7 @@ struct Strip<formats::Q4K> {
     uint2 w, shifted;
     RF_DEVICE Row(const uint8_t* staged, uint32_t quarter, float)
         : at(staged + 8 * quarter), t(quarter), header(staged + 128) {}
-    // High nibbles stay where they are, sixteen times too large; their scale makes up for it.
+    // High nibbles are used in place, 16 times too large; their scale compensates.
     RF_DEVICE void decode(uint32_t q, uint32_t (&first)[2], uint32_t (&second)[2]) {
       if (q % 2 == 0) {
         w = words_at(at + 16 * q);
@@ -80,12 +80,12 @@ struct Strip<formats::Q5K> {
     uint2 w, qh;
     RF_DEVICE Row(const uint8_t* staged, uint32_t quarter, float)
         : at(staged + 8 * quarter), t(quarter), header(staged + 160), qh(words_at(at + 128)) {}
-    // High nibbles stay where they are here, too: their fifth bits go to bit 8.
+    // High nibbles are used in place here, too: their fifth bits go to bit 8.
     RF_DEVICE void decode(uint32_t q, uint32_t (&first)[2], uint32_t (&second)[2]) {
       if (q % 2 == 0) w = words_at(at + 16 * q);
       const auto pairs = [&](uint32_t(&out)[2], uint32_t nibbles, uint32_t fifth) {
         const uint32_t mask = q % 2 == 0 ? 0x000F000Fu : 0x00F000F0u, bit = q % 2 == 0 ? 0x00100010u : 0x01000100u;
-        const int up = (q % 2 == 0 ? 4 : 8) - static_cast<int>(q);  // of the bits of bytes 0 and 2
+        const int up = (q % 2 == 0 ? 4 : 8) - static_cast<int>(q);  // shift of the bits of bytes 0 and 2
         const auto moved = [&](int by) { return by >= 0 ? fifth << by : fifth >> -by; };
         out[0] = (nibbles & mask) | (moved(up) & bit);
         out[1] = (nibbles >> 8 & mask) | (moved(up - 8) & bit);
@@ -111,7 +111,7 @@ struct Strip<formats::Q6K> {
   struct Row {
     const uint8_t* at;
     uint32_t t;
-    uint32_t scales[4];  // 128 more than they are
+    uint32_t scales[4];  // stored with an offset of 128
     float d;
     uint32_t low[2][2], high[2];  // [run % 2][h], [h]
     RF_DEVICE Row(const uint8_t* staged, uint32_t quarter, float d_apart)
@@ -120,7 +120,7 @@ struct Strip<formats::Q6K> {
       scales[0] = s.x ^ 0x80808080u, scales[1] = s.y ^ 0x80808080u;
       scales[2] = s.z ^ 0x80808080u, scales[3] = s.w ^ 0x80808080u;
     }
-    // Runs 2 and 3 are the high nibbles, which stay where they are: sixteen times too large.
+    // Runs 2 and 3 are the high nibbles, used in place: 16 times too large.
     RF_DEVICE void decode(uint32_t q, uint32_t (&first)[2], uint32_t (&second)[2]) {
       const uint32_t half = q / 4, run = q % 4;
       if (run == 0) {
@@ -155,7 +155,7 @@ struct Strip<formats::Q6K> {
   };
 };
 
-// Q2_K and Q3_K: each half of a block has four runs of 32 weights, two bits of each in a byte.
+// Q2_K and Q3_K: each half of a block has four runs of 32 weights, two bits of each run in a byte.
 template <>
 struct Strip<formats::Q2K> {
   static constexpr StripPlane kPlanes[] = {{64, 0}, {16, 64}, {4, 80}};
@@ -204,7 +204,7 @@ struct Strip<formats::Q3K> {
   struct Row {
     const uint8_t* at;
     uint32_t t;
-    uint32_t scales[4];  // 96 more than they are: six bits and 64
+    uint32_t scales[4];  // stored with an offset of 96: six bits plus 64
     float d;
     RF_DEVICE Row(const uint8_t* staged, uint32_t quarter, float d_apart)
         : at(staged + 4 * quarter), t(quarter), d(d_apart) {

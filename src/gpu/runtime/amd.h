@@ -1,6 +1,6 @@
 #pragma once
-// The kernel language (gpu/runtime.h) on AMD GPUs, by clang alone: its builtins are all it takes, so neither HIP's
-// headers nor its device libraries are needed to compile, and any ROCm from 5 on can load the result.
+// The kernel language (gpu/runtime.h) on AMD GPUs. It needs only clang's builtins: neither HIP's headers nor its device
+// libraries are needed to compile, and any ROCm from 5 on can load the result.
 //
 //   clang++ -x hip --offload-device-only -nogpuinc -nogpulib --offload-arch=gfx1100 ...
 

@@ -1,5 +1,5 @@
 #pragma once
-// Every weight format, and the one place where a DType met at run time becomes a block type.
+// Every weight format, and the one place where a DType known at run time selects a block type.
 //
 //   with_format(dtype, [&]<class Block>() { ... sizeof(Block), Block::kElements, formats::decode(to, block) ... });
 

@@ -6,7 +6,7 @@
 //   scales[4]  16 bits    bits 3k .. 3k+2 of scales[i]: scale s of weights 64i + 16k .. +15;
 //                         bits 12..15: the block's f16 scale d, lowest nibble in scales[0]
 //
-//   weight = d * (2 s + 1) * (level + shift),   level -1, 0 or 1;  shift -1/8 when its bit is set, else 1/8
+//   weight = d * (2 s + 1) * (value + shift),   value -1, 0 or 1;  shift -1/8 when its bit is set, else 1/8
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

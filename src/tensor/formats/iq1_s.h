@@ -5,7 +5,7 @@
 //   qs[32]  bytes        low eight bits of the codebook index of weights 8i .. 8i+7
 //   qh[8]   16 bits      per 32 weights: bits 3k .. 3k+2 are the high bits of index k, 12..14 the scale s, 15 the shift
 //
-//   weight = d * (2 s + 1) * (level + shift),   level -1, 0 or 1;  shift -1/8 when bit 15 is set, else 1/8
+//   weight = d * (2 s + 1) * (value + shift),   value -1, 0 or 1;  shift -1/8 when bit 15 is set, else 1/8
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

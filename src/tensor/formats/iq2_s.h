@@ -7,7 +7,7 @@
 //   qh[8]      bytes    per 32 weights: bits 2k, 2k+1 are the high bits of index k
 //   scales[8]  bytes    per 32 weights: low nibble the scale s of the first 16, high nibble of the last 16
 //
-//   weight = d * (2 s + 1) / 8 * (+-level),   level 8, 25 or 43
+//   weight = d * (2 s + 1) / 8 * (+-magnitude),   magnitude 8, 25 or 43
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

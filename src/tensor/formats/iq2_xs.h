@@ -5,7 +5,7 @@
 //   qs[32]     16 bits    weights 8i .. 8i+7: bits 0..8 the codebook index, 9..15 the signs
 //   scales[8]  bytes      per 32 weights: low nibble the scale s of the first 16, high nibble of the last 16
 //
-//   weight = d * (2 s + 1) / 8 * (+-level),   level 8, 25 or 43
+//   weight = d * (2 s + 1) / 8 * (+-magnitude),   magnitude 8, 25 or 43
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

@@ -6,7 +6,7 @@
 //     index[4]    bytes      codebook index of weights 8k .. 8k+7
 //     signs[2]    16 bits    one 32-bit word, low half first: bits 7k .. 7k+6 the signs for index k, 28..31 the scale s
 //
-//   weight = d * (2 s + 1) / 8 * (+-level),   level 8, 25 or 43
+//   weight = d * (2 s + 1) / 8 * (+-magnitude),   magnitude 8, 25 or 43
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

@@ -7,7 +7,7 @@
 //   signs[32]  bytes    bit j of signs[i]: weight 8i + j is negative
 //   scales[4]  bytes    per 64 weights: low nibble the scale s of the first 32, high nibble of the last 32
 //
-//   weight = d * (2 s + 1) * (+-level),   level 1, 3, 5, .. 15
+//   weight = d * (2 s + 1) * (+-magnitude),   magnitude 1, 3, 5, .. 15
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

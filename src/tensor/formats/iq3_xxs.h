@@ -6,7 +6,7 @@
 //   signs[8][2]  16 bits    per 32 weights one 32-bit word, low half first: bits 7k .. 7k+6 the signs of weights
 //                           8k .. 8k+7, bits 28..31 the scale s
 //
-//   weight = d * (2 s + 1) / 4 * (+-level),   level 4, 12, 20, 28, 36, 44, 52 or 62
+//   weight = d * (2 s + 1) / 4 * (+-magnitude),   magnitude 4, 12, 20, 28, 36, 44, 52 or 62
 
 #include "tensor/formats/iq_levels.h"
 #include "tensor/half.h"

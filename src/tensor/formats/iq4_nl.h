@@ -1,10 +1,10 @@
 #pragma once
-// IQ4_NL: 32 weights in 18 bytes (4.5 bits each). One scale; 4-bit codes into 16 levels, denser around zero.
+// IQ4_NL: 32 weights in 18 bytes (4.5 bits each). One scale; 4-bit codes into a table of 16 values, denser around zero.
 //
 //   d       f16      scale
 //   qs[16]  bytes    low nibble of qs[j]: code of weight j;  high nibble: of weight j + 16
 //
-//   weight = d * level[code]
+//   weight = d * value[code]
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

@@ -1,13 +1,13 @@
 #pragma once
 // IQ4_XS: 256 weights in 136 bytes (4.25 bits each). Eight sub-blocks of 32 weights, each with a signed 6-bit scale in
-// units of the block's; 4-bit codes into the levels of IQ4_NL.
+// units of the block's; 4-bit codes into the table of IQ4_NL.
 //
 //   d            f16      unit of the scales
 //   scales_h     u16      bits 2 s and 2 s + 1: upper two bits of the scale of sub-block s
 //   scales_l[4]  bytes    its low four bits: a nibble of scales_l[s / 2] (low for even s, else high)
 //   qs[128]      bytes    low nibble of qs[16 s + j]: code of weight j of sub-block s;  high nibble: of weight j + 16
 //
-//   weight = (d * (scale - 32)) * level[code]
+//   weight = (d * (scale - 32)) * value[code]
 
 #include "tensor/fit.h"
 #include "tensor/formats/iq4_nl.h"

@@ -1,6 +1,6 @@
 #pragma once
-// What the IQ1, IQ2 and IQ3 formats share: from a codebook entry to the levels of 8 weights, held as the bytes of one
-// 64-bit word (the first weight in the lowest byte), and from there to floats.
+// Shared by the IQ1, IQ2 and IQ3 formats: from a codebook entry to the quants of 8 weights, as the bytes of one 64-bit
+// word (the first weight in the lowest byte), and from there to floats.
 
 #include "tensor/formats/iq_tables.h"
 
@@ -8,14 +8,14 @@ namespace rocmforge::formats {
 
 inline constexpr uint64_t kEachByte = 0x0101010101010101;  // times b: b in each of the eight bytes
 
-// Eight fields of two bits, one to a byte.
+// Eight fields of two bits, each moved to a byte of its own.
 RF_HOST_DEVICE inline uint64_t spread_8x2(uint64_t code) {
   code = (code | code << 24) & 0x000000FF000000FF;
   code = (code | code << 12) & 0x000F000F000F000F;
   return (code | code << 6) & 0x0303030303030303;
 }
 
-// Twice four fields of three bits, one to a byte: the fields of `low` in the lower four bytes.
+// Twice four fields of three bits, each moved to a byte of its own: the fields of `low` in the lower four bytes.
 RF_HOST_DEVICE inline uint64_t spread_4x3(uint64_t low, uint64_t high) {
   uint64_t code = low | high << 32;
   code = (code | code << 10) & 0x003F003F003F003F;
@@ -28,7 +28,7 @@ RF_HOST_DEVICE inline uint64_t iq2_magnitudes(uint32_t code) {
   return 8 * kEachByte + 17 * field + (field >> 1 & kEachByte);
 }
 
-// Signs that are stored in seven bits: the number of minuses among eight weights is even, so the eighth follows.
+// Signs stored in seven bits: the number of negative weights among eight is even, which gives the eighth sign.
 RF_HOST_DEVICE inline uint32_t even_signs(uint32_t seven) {
   uint32_t parity = seven ^ seven >> 4;
   parity ^= parity >> 2;
@@ -38,7 +38,7 @@ RF_HOST_DEVICE inline uint32_t even_signs(uint32_t seven) {
 
 // Negates byte j where bit j of `signs` is set. REQUIRES: every byte is 1 .. 127, signs < 256
 RF_HOST_DEVICE inline uint64_t with_signs(uint64_t magnitudes, uint32_t signs) {
-  const uint64_t bits = signs * kEachByte & 0x8040201008040201;  // bit j, in byte j, not yet in one place
+  const uint64_t bits = signs * kEachByte & 0x8040201008040201;  // bit j in byte j, at different positions
   const uint64_t minus = (bits + 0x7F * kEachByte) >> 7 & kEachByte;
   return (magnitudes ^ minus * 0xFF) + minus;
 }

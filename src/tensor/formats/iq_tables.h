@@ -1,13 +1,13 @@
 #pragma once
-// The codebooks of the IQ1, IQ2 and IQ3 formats: data. Each entry gives the levels of a few neighbouring weights,
-// packed as small numbers, the first weight in the lowest bits; iq_levels.h turns an entry into levels.
+// The codebooks of the IQ1, IQ2 and IQ3 formats: data. Each entry gives the quants of a few neighbouring weights as
+// packed small codes, the first weight in the lowest bits; iq_levels.h expands an entry.
 //
 //   iq1                       8 weights, 2 bits each:  0, 1, 2 for -1, 0, 1
 //   iq2_xxs, iq2_xs, iq2_s    8 weights, 2 bits each:  0, 1, 2 for 8, 25, 43
 //   iq3_xxs                   4 weights, 3 bits each:  0 .. 7 for 4, 12, 20, 28, 36, 44, 52, 62
 //   iq3_s                     4 weights, 3 bits each:  0 .. 7 for 1, 3, 5, 7, 9, 11, 13, 15
 //
-// The tables stand inside functions because that is where CUDA and HIP accept one constant for host and device alike.
+// The tables stand inside functions because CUDA and HIP accept a constant for host and device only there.
 
 #include "tensor/portable.h"
 

@@ -8,8 +8,8 @@
 //
 //   weight = 2^(e - 127) * E2M1(nibble)
 //
-// The arithmetic is on whole numbers: E2M1 doubled, times half the scale. e = 255, NaN in the standard, is 2^127 as
-// half scale here, as in llama.cpp.
+// The arithmetic is on integers: twice the E2M1 value, times half the scale. e = 255, NaN in the standard, stands for a
+// half scale of 2^127 here, as in llama.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -46,14 +46,14 @@ RF_HOST_DEVICE inline void decode(float* to, const Mxfp4& block) {  // to: 32
 }
 
 inline void encode(Mxfp4& block, const float* from) {  // from: 32
-  // Ranks: levels from -12 to 12, zero twice.
+  // Ranks order the values from -12 to 12, with zero twice.
   const auto code_of = [](int rank) { return rank < 7 ? 15 - rank : std::max(rank - 8, 0); };
   fit::TableLevels levels;
   for (int rank = 0; rank < 16; rank++) levels.values[rank] = static_cast<int8_t>(e2m1_doubled(code_of(rank)));
 
-  // The exponent that puts the largest element between 4 and 8, of which 6 is the last level, or the next one.
+  // The exponent that puts the largest element between 4 and 8 (6 is the largest E2M1 value), or the next one.
   const float largest = fit::largest_magnitude(from);
-  // Below 2 the inverse, above 252 the largest weight would be infinite.
+  // Below 2 the inverse would be infinite, above 252 the largest weight.
   const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2 + 127, 2, 251) : 2;
   uint8_t ranks[2][32];
   float errors[2];
@@ -61,7 +61,7 @@ inline void encode(Mxfp4& block, const float* from) {  // from: 32
     const float scale = e8m0_halved(static_cast<uint8_t>(exponent + k));
     errors[k] = fit::round_to_levels(ranks[k], from, 1 / scale, levels);
   }
-  const int k = 4 * errors[1] < errors[0] ? 1 : 0;  // an error's unit is its scale squared
+  const int k = 4 * errors[1] < errors[0] ? 1 : 0;  // errors are in units of the squared scale
   block.e = static_cast<uint8_t>(exponent + k);
   for (int j = 0; j < 16; j++) {
     block.qs[j] = static_cast<uint8_t>(code_of(ranks[k][j]) | code_of(ranks[k][j + 16]) << 4);

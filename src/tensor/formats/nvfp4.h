@@ -7,8 +7,8 @@
 //
 //   weight = d * E2M1(nibble)
 //
-// UE4M3 has four exponent bits (bias 7) and three mantissa bits; its top bit is not read. 0x7F is no number there and
-// counts as a scale of zero. A file may also hold one f32 scale for the whole tensor, as a tensor of its own.
+// UE4M3 has four exponent bits (bias 7) and three mantissa bits; its top bit is ignored. 0x7F is not a number there and
+// decodes as a scale of zero. A file may also hold one f32 scale for the whole tensor, as a separate tensor.
 
 #include "tensor/formats/mxfp4.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// F32, F16, BF16: weights as plain floats, one to a block, so that they can be treated like every other format.
+// F32, F16, BF16: weights as plain floats, one per block, so that generic code can treat them like every other format.
 
 #include "tensor/fit.h"
 #include "tensor/half.h"
@@ -33,7 +33,7 @@ RF_HOST_DEVICE inline void decode(float* to, const PlainBf16& block) {
   *to = to_float(block.value);
 }
 
-// A value beyond the type's range becomes the largest in it.
+// A value beyond the type's range is clamped to it.
 inline void encode(PlainF32& block, const float* from) {
   block.value = *from;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Q2_0: 64 weights in 18 bytes (2.25 bits each). One scale, levels -1, 0, 1, 2.
+// Q2_0: 64 weights in 18 bytes (2.25 bits each). One scale, quants -1, 0, 1, 2.
 //
 //   d       f16      scale
 //   qs[16]  bytes    bits 2k, 2k+1 of qs[i]: weight 4i + k

@@ -1,6 +1,6 @@
 #pragma once
 // Q2_K: 256 weights in 84 bytes (2.625 bits each). 16 sub-blocks of 16 weights, each with a 4-bit scale and a 4-bit
-// minimum in units of the two block scales; 2-bit levels.
+// minimum in units of the two block scales; 2-bit quants.
 //
 //   scales[16]  bytes    sub-block s: low nibble scale, high nibble minimum
 //   qs[64]      bytes    half h of the block (128 weights) is qs[32 h .. 32 h + 31]; bits 2 k and 2 k + 1 of its byte l
@@ -8,7 +8,7 @@
 //   d           f16      unit of the scales
 //   dmin        f16      unit of the minima
 //
-//   weight = (d * scale) * level - dmin * minimum
+//   weight = (d * scale) * quant - dmin * minimum
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

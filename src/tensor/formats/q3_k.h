@@ -1,6 +1,6 @@
 #pragma once
 // Q3_K: 256 weights in 110 bytes (3.4375 bits each). 16 sub-blocks of 16 weights, each with a signed 6-bit scale in
-// units of the block's; signed 3-bit levels.
+// units of the block's; signed 3-bit quants.
 //
 //   hmask[32]   bytes    bit k of byte l: the third bit of weight 32 k + l
 //   qs[64]      bytes    half h of the block (128 weights) is qs[32 h .. 32 h + 31]; bits 2 k and 2 k + 1 of its byte l
@@ -9,7 +9,7 @@
 //                        upper two are bits 2 (s / 4) and up of scales[8 + s % 4]
 //   d           f16      unit of the scales
 //
-//   weight = (d * (scale - 32)) * (level - 4)
+//   weight = (d * (scale - 32)) * (quant - 4)
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Q4_0: 32 weights in 18 bytes (4.5 bits each). One scale, signed 4-bit levels centred on 8.
+// Q4_0: 32 weights in 18 bytes (4.5 bits each). One scale, signed 4-bit quants centred on 8.
 //
 //   d       f16      scale
 //   qs[16]  bytes    low nibble of qs[j]: weight j;  high nibble: weight j + 16

@@ -1,5 +1,5 @@
 #pragma once
-// Q4_1: 32 weights in 20 bytes (5 bits each). A scale and a minimum, unsigned 4-bit levels.
+// Q4_1: 32 weights in 20 bytes (5 bits each). A scale and a minimum, unsigned 4-bit quants.
 //
 //   d       f16      scale
 //   m       f16      minimum

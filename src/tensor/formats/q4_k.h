@@ -1,13 +1,13 @@
 #pragma once
 // Q4_K: 256 weights in 144 bytes (4.5 bits each). Eight sub-blocks of 32 weights, each with a 6-bit scale and a 6-bit
-// minimum in units of the two block scales; 4-bit levels.
+// minimum in units of the two block scales; 4-bit quants.
 //
 //   d           f16      unit of the scales
 //   dmin        f16      unit of the minima
 //   scales[12]  bytes    packed as in k_scales.h
 //   qs[128]     bytes    low nibble of qs[32 p + l]: weight l of sub-block 2 p;  high nibble: of sub-block 2 p + 1
 //
-//   weight = (d * scale) * level - dmin * minimum
+//   weight = (d * scale) * quant - dmin * minimum
 
 #include "tensor/fit.h"
 #include "tensor/formats/k_scales.h"

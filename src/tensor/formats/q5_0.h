@@ -1,11 +1,11 @@
 #pragma once
-// Q5_0: 32 weights in 22 bytes (5.5 bits each). One scale, signed 5-bit levels centred on 16.
+// Q5_0: 32 weights in 22 bytes (5.5 bits each). One scale, signed 5-bit quants centred on 16.
 //
 //   d       f16      scale
 //   qh[4]   bytes    bit j of the little-endian word: the fifth bit of weight j
 //   qs[16]  bytes    low nibble of qs[j]: the low four bits of weight j;  high nibble: of weight j + 16
 //
-//   weight = d * (level - 16)
+//   weight = d * (quant - 16)
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

@@ -1,12 +1,12 @@
 #pragma once
-// Q5_1: 32 weights in 24 bytes (6 bits each). A scale and a minimum, unsigned 5-bit levels.
+// Q5_1: 32 weights in 24 bytes (6 bits each). A scale and a minimum, unsigned 5-bit quants.
 //
 //   d       f16      scale
 //   m       f16      minimum
 //   qh[4]   bytes    bit j of the little-endian word: the fifth bit of weight j
 //   qs[16]  bytes    low nibble of qs[j]: the low four bits of weight j;  high nibble: of weight j + 16
 //
-//   weight = d * level + m
+//   weight = d * quant + m
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

@@ -1,6 +1,6 @@
 #pragma once
 // Q5_K: 256 weights in 176 bytes (5.5 bits each). Eight sub-blocks of 32 weights, each with a 6-bit scale and a 6-bit
-// minimum in units of the two block scales; 5-bit levels.
+// minimum in units of the two block scales; 5-bit quants.
 //
 //   d           f16      unit of the scales
 //   dmin        f16      unit of the minima
@@ -9,7 +9,7 @@
 //   qs[128]     bytes    low nibble of qs[32 p + l]: the low four bits of weight l of sub-block 2 p;  high nibble: of
 //                        sub-block 2 p + 1
 //
-//   weight = (d * scale) * level - dmin * minimum
+//   weight = (d * scale) * quant - dmin * minimum
 
 #include "tensor/fit.h"
 #include "tensor/formats/k_scales.h"

@@ -1,6 +1,6 @@
 #pragma once
 // Q6_K: 256 weights in 210 bytes (6.5625 bits each). 16 sub-blocks of 16 weights, each with a signed 8-bit scale in
-// units of the block's; signed 6-bit levels.
+// units of the block's; signed 6-bit quants.
 //
 //   ql[128]     bytes    half h of the block (128 weights) has ql[64 h .. 64 h + 63] and qh[32 h .. 32 h + 31];
 //   qh[64]      bytes    weight 32 k + l of that half (k < 4, l < 32): its low four bits are a nibble of byte
@@ -9,7 +9,7 @@
 //   scales[16]  int8
 //   d           f16      unit of the scales
 //
-//   weight = (d * scale) * (level - 32)
+//   weight = (d * scale) * (quant - 32)
 
 #include "tensor/fit.h"
 #include "tensor/half.h"

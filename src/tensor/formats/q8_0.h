@@ -25,7 +25,7 @@ RF_HOST_DEVICE inline void decode(float* to, const Q8_0& block) {  // to: 32
 }
 
 inline void encode(Q8_0& block, const float* from) {  // from: 32
-  // 8 bits leave nothing to search for: the largest element becomes 127.
+  // With 8 bits no search is needed: the largest element becomes 127.
   block.d = fit::to_finite_f16(fit::largest_magnitude(from) / 127);
   const float d = to_float(block.d);
   fit::round_to_bytes(block.qs, from, d > 0 ? 1 / d : 0);

@@ -1,8 +1,8 @@
 #pragma once
 // TQ2_0: 256 ternary weights in 66 bytes (2.0625 bits each). One scale, two bits per weight.
 //
-//   qs[64]  bytes    two halves of 32 bytes, each for 128 weights; bits 2k, 2k+1 of byte m of a half: weight 32k + m of
-//   it d       f16      scale
+//   qs[64]  bytes    two halves of 32 bytes, 128 weights each; bits 2k, 2k+1 of byte m of a half: weight 32k + m
+//   d       f16      scale
 //
 //   weight = d * (code - 1)      encoders write 0, 1, 2; code 3 would be 2 d
 

@@ -88,7 +88,7 @@ Result<void> GpuPlacement::land(uint64_t address, const WeightShape& shape, uint
                                 std::span<const std::byte> rows, size_t loader) {
   CHECK(loader < loaders_.size());
   auto done = put_on_stream(*loaders_[loader], address, shape, first_row, rows);
-  // What was begun must not find its buffer filled again.
+  // Copies under way must end before their buffer is filled again.
   if (!done.ok()) static_cast<void>(loaders_[loader]->stream.finish().ok());
   return done;
 }
@@ -121,8 +121,8 @@ Result<void> GpuPlacement::put_on_stream(Loader& self, uint64_t address, const W
   return {};
 }
 
-// What lands in a place that was used before comes after the passes that read there, and after what landed there last:
-// a pass has seen that, unless the weight was given up unused.
+// Copies to addresses that were used before must wait for the passes that read there, and for the previous copies
+// there. A pass has waited for those already, unless the weight was given up unused.
 Result<void> GpuPlacement::wait_for_range(Loader& self, uint64_t begin, uint64_t end) {
   const std::lock_guard lock(mutex_);
   auto at = landed_.lower_bound(end);
@@ -155,7 +155,7 @@ void GpuPlacement::give_up(uint64_t address, const WeightShape& shape) {
 void GpuPlacement::note_landed(uint64_t address, const WeightShape& shape) {
   const std::lock_guard lock(mutex_);
   const uint64_t end = address + packed_bytes(shape);
-  // Of what was there before remains what lies on either side.
+  // Keeps the parts of the old ranges on either side.
   auto at = landed_.lower_bound(end);
   while (at != landed_.begin() && (--at)->second.end > address) {
     const auto [begin, before] = *at;

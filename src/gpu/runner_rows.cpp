@@ -78,7 +78,7 @@ bool writes(const Step& step, SlotId id) {
       },
       step);
 }
-// Whether one of the steps wants what a slot holds now.
+// Whether one of the steps reads the slot's current value.
 bool is_wanted(SlotId id, std::span<const Step> steps) {
   for (const Step& step : steps) {
     if (reads(step, id)) return true;
@@ -109,7 +109,7 @@ uint64_t GpuBackend::Runner::all_input_bytes(const Matmul& step) const {
   return n_bytes;
 }
 
-// REQUIRES: can_stream_rows(product). Turning is done where shares are added up: there must be two of them at least.
+// REQUIRES: can_stream_rows(product). The split-K epilogue rotates: there must be at least two slices.
 bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) const {
   static_assert(gpu::kRowsMaxRows <= gpu::kMaxTurnedRows);
   const gpu::RowsTurn turn = rows_turn(rope);
@@ -138,7 +138,8 @@ gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to
   return orders;
 }
 
-// Made by a launch of its own, or left by the product before: neither is where the other one may still be read.
+// The inputs come from a launch of their own or from the previous product's epilogue; the two use different buffers, as
+// either may still be read.
 uint8_t* GpuBackend::Runner::rows_inputs(uint32_t which) const {
   return reinterpret_cast<uint8_t*>(quants()) + which * (self_.layout_.quants_bytes / 2 / 1024 * 1024);
 }
@@ -153,8 +154,8 @@ std::optional<GpuBackend::Runner::Taker> GpuBackend::Runner::taker_of(const Matm
                                                                       std::span<const Step> after) const {
   static_assert(gpu::kRowsMaxRows <= gpu::kMaxNormedRows && gpu::kManyMaxPieces <= gpu::kMaxNormedPieces);
   if (after.empty()) after = following_;
-  // While weights come in a pass runs stage by stage, and the next norm's may not be there: prompts do without, so that
-  // they get the same bits then.
+  // While weights are loading, a pass runs stage by stage, and the next stage's norm may not be loaded. Prompts never
+  // use this, so that their bits do not depend on loading.
   if (self_.n_rows_ != self_.n_outputs_) return std::nullopt;
   // A tile must be 256 columns of the next inputs.
   if (gpu::rows_tile_outputs(gpu::rows_at_once(n_rows(product.in))) != gpu::kStreamColumns) return std::nullopt;
@@ -165,7 +166,7 @@ std::optional<GpuBackend::Runner::Taker> GpuBackend::Runner::taker_of(const Matm
       slot(norm->out).rows != SlotRows::batch || !can_stream_rows(*taker)) {
     return std::nullopt;
   }
-  // What is not written: the product, and its sum normalised.
+  // Two slots are not written then: the product, and its normalised sum.
   if (is_wanted(sum.in, after) || is_wanted(norm->out, after.subspan(2))) return std::nullopt;
   const uint32_t n_out = slot(sum.out).width, n_tiles = n_out / gpu::kStreamColumns;
   if (n_out % gpu::kStreamColumns != 0 || shares_of(n_tiles, slot(product.in).width / gpu::kStreamColumns) < 2) {
@@ -209,7 +210,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
     products.push_back(rows_args(part));
     products.back().x = inputs.find(gpu::many_order(part.dtype));
     products.back().norm = left;
-    left.next_lifts = nullptr;  // once is enough
+    left.next_lifts = nullptr;  // one launch is enough
     n_tiles += products.back().n_tiles;
   }
 
@@ -243,8 +244,8 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   return {};
 }
 
-// Tiles times shares that there is room for. Sums are left where attention leaves its own, which are not needed any
-// more or not yet.
+// The number of partial-sum tiles (tiles times slices) that fit. They use the workspace of attention, which does not
+// need it during these products.
 uint64_t GpuBackend::Runner::room_for_shares(uint32_t n_tiles) const {
   static_assert(gpu::rows_sets(gpu::kRowsMaxRows, 128) == 1);
   if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 0;
@@ -256,7 +257,8 @@ uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) cons
       std::clamp<uint64_t>(room_for_shares(n_tiles) / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
 }
 
-// Shares of two formats, so that the block with the most to do has the least. A piece of Q6_K is two of others'.
+// Divides two formats into slices so that the largest amount of work of a block is smallest. A piece of Q6_K counts
+// twice.
 // REQUIRES: no more tiles than blocks
 void GpuBackend::Runner::divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const {
   const uint32_t n_tiles[] = {both.first.n_tiles, both.second.n_tiles}, most = std::min(gpu::kRowsMaxShares, n_pieces);

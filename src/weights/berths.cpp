@@ -21,7 +21,7 @@ std::optional<uint64_t> Berths::address(UnitId unit) const {
 bool Berths::claim(UnitId unit, const Empty& empty) {
   if (has(unit)) return true;
   Tenants& tenants = pools_[table_.unit(unit).pool];
-  // By last use as it is now; a free berth counts as one whose tenant was never used.
+  // By last use; a free slot counts as one that was never used.
   candidates_.clear();
   for (uint32_t i = 0; i < tenants.size(); i++) {
     candidates_.emplace_back(tenants[i] ? 1 + units_[tenants[i]->value].last_use : 0, i);

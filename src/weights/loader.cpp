@@ -38,7 +38,7 @@ struct Loader::Flight {
   std::condition_variable ended;
 };
 
-// What a call has taken so far, leases and places among those who wait: given back unless it gets everything.
+// What a call has taken so far: leases, and places among the waiting calls. Undone unless the call gets everything.
 // Under the mutex.
 class Loader::Taken {
  public:
@@ -121,7 +121,7 @@ bool Loader::try_lease(WeightId id) {
   return true;
 }
 
-// More than there are berths for can never be there at once.
+// More units than cache slots can never be resident at once.
 Result<void> Loader::check_room(std::span<const WeightId> ids) const {
   if (table_.pools().empty()) return {};
   std::vector<std::pair<uint32_t, UnitId>> units;
@@ -171,7 +171,7 @@ Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unatten
   return {};
 }
 
-// One that moves is released under the mutex: a load may wait for its place.
+// A streamed weight is released under the mutex: a load may wait for its slot.
 void Loader::release(WeightId id) {
   if (!unit_of(id) && word(id).try_release()) return;
   const Lock lock(mutex_);
@@ -379,7 +379,7 @@ void Loader::end_piece(Lock& lock, const Piece& piece, const Result<void>& lande
   wake(flight);
 }
 
-// Gives up what nobody has begun to read; pieces under way end first. REQUIRES: queued
+// Abandons loads that have not begun; pieces under way end first. REQUIRES: queued
 void Loader::abandon(WeightId id, const Error& error) {
   const std::shared_ptr<Flight> flight = flights_[id.value];
   flight->error = named(error, id);

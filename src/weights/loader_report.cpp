@@ -1,4 +1,4 @@
-// How far a loader is, for those who ask and for who wants to be told.
+// Loading statistics and progress callbacks.
 
 #include <algorithm>
 #include <chrono>

@@ -162,7 +162,7 @@ void WeightTable::join_unit(WeightId weight, UnitId unit) {
   to.weights.push_back(weight);
 }
 
-// Weights that stay, then the berths.
+// Resident weights, then the cache slots.
 Result<void> WeightTable::lay_out() {
   CheckedU64 end = 0;
   for (const std::vector<WeightId>& ids : stages_) {

@@ -1,8 +1,9 @@
 // Attention row by row over the cached positions of its sequence, and the store of new ones. See attend.h.
 //
-// As many lanes as hold a head, eight elements each, take a position at a time: they read its keys and values once for
-// all query heads of the block, several positions ahead, and keep a running maximum, a running total of the
-// exponentials and the weighted sum of the values per head. Such sets of lanes are joined at the end of a chunk.
+// As many lanes as a head needs, at eight elements each, process one position at a time. They read its keys and values
+// once for all query heads of the block, several positions ahead, and keep a running maximum, a running sum of the
+// exponentials and the weighted sum of the values for each head. These sets of lanes are combined at the end of a
+// chunk.
 
 #include "gpu/runtime.h"
 
@@ -54,8 +55,8 @@ struct Eight<float> {
   RF_DEVICE float operator[](uint32_t i) const { return __builtin_bit_cast(float, words[i / 4].v[i % 4]); }
 };
 
-// Eight elements, of which n are there. Heads of a multiple of eight are aligned, and lanes past their end (n = 0) read
-// what others need: their queries are zero.
+// Eight elements, of which n exist. Heads of a multiple of eight are aligned; lanes past their end (n = 0) read what
+// other lanes need: their queries are zero.
 template <bool kAligned, class T>
 RF_DEVICE Eight<T> load_eight(const T* at, [[maybe_unused]] uint32_t n) {
   Eight<T> out{};
@@ -126,7 +127,7 @@ struct RowAttention {
       Eight<T> keys[kAhead], values[kAhead];
       RF_UNROLL
       for (uint32_t j = 0; j < kAhead; j++) {
-        // One that is not there is read as the last that is.
+        // A position past the end is read as the last one.
         const uint32_t at = p + j * kSets < end ? p + j * kSets : end - 1;
         const T* row = cache_row(static_cast<const T*>(args.cache), args.batch, block_x(), at, width) + offset;
         keys[j] = load_eight<kAligned>(row, n_mine);
@@ -144,7 +145,8 @@ struct RowAttention {
           for (uint32_t mask = kLanes / 2; mask > 0; mask /= 2) dot += shuffle_xor(dot, mask);
           scores[j] = dot;
         }
-        if (args.softcap != 0) {  // once for all: a branch between loads and their use makes AMD's compiler wait there
+        // tested once for all: a branch between loads and their use makes AMD's compiler wait there
+        if (args.softcap != 0) {
           RF_UNROLL
           for (uint32_t j = 0; j < kAhead; j++) scores[j] = capped(scores[j], args.softcap);
         }
@@ -170,7 +172,7 @@ struct RowAttention {
   }
   RF_DEVICE bool is_seen(uint32_t position, uint32_t end) const { return position >= chunks.first && position < end; }
 
-  // The sets of a wave into its first, and from there into shared memory.
+  // Combines the sets of a wave into the first set, and writes that to shared memory.
   RF_DEVICE void leave(Shared& shared) {
     RF_UNROLL
     for (uint32_t h = 0; h < kAttendHeads; h++) {

@@ -3,15 +3,16 @@
 // A block takes 128 rows of one query head: two warpgroups of 64 rows each. For each page of 64 positions:
 //
 //   scores = queries x keys        both from shared memory
-//   a step of the running softmax  in the registers that hold the scores: four lanes share a row
-//   sums = kept share of the sums + weights x values     weights from those registers, values from shared memory
+//   a step of the online softmax   in the registers that hold the scores: four lanes hold a row
+//   sums = rescaled sums + weights x values     weights from those registers, values from shared memory
 //
-// Keys and values of the next page are on their way meanwhile (two stages). Rows of 64 elements are 128 bytes in shared
-// memory, their 16-byte pieces turned as the matrix unit wants them; longer heads are two panels of such rows. Values
-// are read with positions along k by the matrix unit itself.
+// The next page's keys and values are loaded meanwhile (two pipeline stages). Rows of 64 elements are 128 bytes in
+// shared memory, with their 16-byte chunks swizzled as the matrix unit requires; longer heads are two panels of such
+// rows. The matrix unit itself reads values with positions along k.
 //
-// Rows of a tile may belong to several sequences; each sequence's are done in turn, and the others' results dropped.
-// Queries that halves cannot hold are scaled down, row by row (kernels/row_scale.h), and their scores scaled up.
+// Rows of a tile may belong to several sequences; the sequences are processed one after the other, and results for rows
+// of others are dropped. Queries that exceed the range of halves are scaled down, row by row (kernels/row_scale.h), and
+// their scores scaled up.
 
 #include "gpu/runtime.h"
 
@@ -27,7 +28,7 @@ namespace rocmforge::gpu::RF_KERNELS {
 constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
 constexpr uint32_t kPanelRowBytes = 128;
 
-// Where 16-byte piece `piece` of a row lies among panels of n_rows rows.
+// The swizzled address of 16-byte chunk `piece` of a row, in panels of n_rows rows.
 RF_DEVICE uint32_t turned(uint32_t row, uint32_t piece, uint32_t n_rows) {
   return piece / 8 * n_rows * kPanelRowBytes + row * kPanelRowBytes + (piece % 8 ^ row % 8) * 16;
 }
@@ -51,7 +52,7 @@ struct HopperAttention {
   uint32_t head, first_row, begin, end;
   uint32_t width, offset;
 
-  // Queries, scaled for powers of two. Rows of others are zeros.
+  // Loads the queries times scale * log2(e): the softmax uses powers of two. Rows of other sequences are zeros.
   RF_DEVICE void load_queries() const {
     for (uint32_t i = thread_index(); i < kAttendHopperRows * kPieces; i += kAttendHopperThreads) {
       const uint32_t in_tile = i / kPieces, row = first_row + in_tile, d = i % kPieces * 8;
@@ -78,10 +79,10 @@ struct HopperAttention {
       if (i % kPieces == 0) store_shared(undo_of(in_tile), undo);
     }
   }
-  // What scores of a row of the tile are multiplied by.
+  // The address of the factor for the scores of a row of the tile.
   RF_DEVICE uint32_t undo_of(uint32_t in_tile) const { return stages + 2 * kStageBytes + 4 * in_tile; }
 
-  // Puts a page's keys and values on their way. What was never stored becomes zeros.
+  // Starts copying a page's keys and values. Positions that were never stored become zeros.
   RF_DEVICE void fetch(uint32_t stage, uint32_t page_at, uint32_t n_there) const {
     const auto* keys =
         static_cast<const uint16_t*>(args.cache) + uint64_t{page_at} * 2 * kPagePositions * width + offset;
@@ -120,7 +121,7 @@ struct HopperAttention {
     const uint32_t first_page = first_seen(args.batch.positions[begin]) / kPagePositions;
     const uint32_t* pages = args.batch.pages + args.batch.first_page[begin];
 
-    sync_block();  // the sequence before is done with shared memory
+    sync_block();  // shared memory is free: the previous sequence is done
     uint32_t next_at = pages[first_page < last_page ? first_page + 1 : last_page];
     fetch(0, pages[first_page], last + 1 - first_page * kPagePositions);
     load_queries();
@@ -133,7 +134,7 @@ struct HopperAttention {
     for (uint32_t page = first_page, stage = 0; page <= last_page; page++, stage ^= 1) {
       wait_for_copies();
       publish_shared();
-      sync_block();  // the page is there, and the other stage has been read
+      sync_block();  // the page has arrived, and the other stage has been read
       if (page < last_page) {
         fetch(stage ^ 1, next_at, last + 1 - (page + 1) * kPagePositions);
         next_at = pages[page + 2 <= last_page ? page + 2 : last_page];
@@ -169,7 +170,7 @@ struct HopperAttention {
         top = fmaxf(top, shuffle_xor(top, 1));
         top = fmaxf(top, shuffle_xor(top, 2));
         const float undo = load_shared(undo_of(wave() * 16 + g + 8 * r));
-        const float minus_base = top == kNever ? 0.0f : -top * undo;  // a row that has seen nothing
+        const float minus_base = top == kNever ? 0.0f : -top * undo;  // a row that has no scores yet
         keep[r] = power_of_two(fma_f32(largest[r], undo, minus_base));
         largest[r] = top;
         float sum = 0;

@@ -1,7 +1,6 @@
-// Attention row by row, by matrix instructions. A wave takes a tile of positions at a time, the waves of a block take
-// tiles in turn. Keys and values go from memory into registers in the order the instructions want them, once for all
-// heads of the block; the next keys are on their way while values are multiplied, and the first keys and values before
-// the queries are there.
+// Attention row by row with matrix instructions. The waves of a block take tiles of positions in a round robin. Keys
+// and values go from memory into registers in the order that the instructions require, once for all heads of the block.
+// The next keys are loaded while values are multiplied, and the first keys and values before the queries are available.
 
 #include "gpu/runtime.h"
 
@@ -37,7 +36,7 @@ struct MatrixAttention : WaveAttention<kHeadSize> {
   RF_DEVICE void load_queries() { Base::load_queries(block_x(), heads); }
   RF_DEVICE void leave(typename Base::Shared& shared) { Base::leave(shared, heads.n); }
 
-  // To read one where it is needed would take as long as what is on its way from memory already.
+  // Loaded ahead: a lookup at the point of use would take as long as the loads already in flight.
   RF_DEVICE void find_page(uint32_t tile) {
     const uint32_t at = tile / kPagePositions;
     if (at - first_held >= kWave) {
@@ -47,7 +46,7 @@ struct MatrixAttention : WaveAttention<kHeadSize> {
     }
     page = shuffle(held, at - first_held);
   }
-  // A position that is not there is read as the last that is.
+  // A position past the end is read as the last one.
   RF_DEVICE const F16* cached(uint32_t position, uint32_t end) const {
     const uint32_t at = position < end ? position : end - 1;
     return static_cast<const F16*>(args.cache) +
@@ -98,7 +97,7 @@ struct MatrixAttention : WaveAttention<kHeadSize> {
     load_values(tile, end);
   }
 
-  // begin(span) was called, or this one's `after`.
+  // REQUIRES: begin(span) was called, or attend() with this span as `after`
   RF_DEVICE void attend(Span span, Span after) {
     Base::begin_chunk();
     for (uint32_t tile = span.first + wave() * kTile; tile < span.end; tile += kStride) {

@@ -1,11 +1,11 @@
 // Attention of many rows on Hopper (kernels/attend_rows_hopper.h).
 //
-// A wave asks for the keys and values of its tiles itself, into slots of shared memory of its own, in the order in
-// which it takes them, and for those of the block's next item while it still multiplies this one's. So memory is busy
-// while waves meet at the end of a chunk and, with positions that earlier passes stored, before the queries are there.
+// Each wave copies the keys and values of its tiles into its own slots of shared memory, in order of use, and starts on
+// those of the block's next item while it still multiplies this one's. So memory stays busy while waves synchronise at
+// the end of a chunk and, for positions that earlier passes stored, before the queries are available.
 //
-// A position's 16-byte pieces are turned in a slot so that eight lanes that read together find theirs in different
-// banks: two positions with four pieces each (keys), or every other one of eight with two (values).
+// A position's 16-byte chunks are swizzled in a slot so that eight lanes that read together use different banks: two
+// positions with four chunks each (keys), or every other one of eight with two (values).
 
 #include "gpu/runtime.h"
 
@@ -19,8 +19,8 @@ namespace rocmforge::gpu::RF_KERNELS {
 
 namespace attend_rows {
 
-// A block's items, what the batch says of their rows, 32 of them at a time, one a lane: to read or compute it where it
-// is needed would take as long as what is on its way from memory.
+// A block's items and the batch's data for their rows, loaded 32 at a time, one per lane: a lookup at the point of use
+// would wait as long as the loads already in flight.
 class Items {
  public:
   RF_DEVICE explicit Items(const AttendRowsArgs& all) : args_(all) { look_up(0); }
@@ -40,7 +40,7 @@ class Items {
   }
   RF_DEVICE uint32_t first_page(uint32_t k) const { return shuffle(place_.first_page, k - first_); }
   RF_DEVICE uint32_t n_together(uint32_t k) const { return shuffle(place_.n_together, k - first_); }
-  // None: the row is not this kernel's.
+  // Empty if another kernel computes the row.
   RF_DEVICE RowChunks chunks(uint32_t k) const {
     RowChunks chunks(shuffle(place_.position, k - first_), args_.attend.window);
     if (args_.attend.min_tiled_rows != 0 && n_together(k) >= args_.attend.min_tiled_rows) chunks.n = 0;
@@ -49,7 +49,7 @@ class Items {
 
  private:
   RF_DEVICE uint32_t n_items() const { return args_.n_rows * args_.n_head_blocks; }
-  // To and fro: the longest rows come first, and whoever has one of them gets a short one next.
+  // Back and forth: the longest rows come first, and a block that gets one of them gets a short one next.
   RF_DEVICE static uint32_t number(uint32_t k) {
     return k * gridDim.x + (k % 2 == 0 ? block_x() : gridDim.x - 1 - block_x());
   }
@@ -67,7 +67,7 @@ class Items {
   BlockHeads heads_{};
 };
 
-// The keys and values of a wave's tiles, on their way into its slots.
+// Copies of the keys and values of a wave's tiles into its slots.
 template <uint32_t kHeadSize>
 class Coming {
   using Wave = WaveAttention<kHeadSize>;
@@ -80,18 +80,18 @@ class Coming {
     find_tile();
   }
 
-  // By how much the pieces of a position of a tile are turned.
+  // The swizzle of the chunks of a position of a tile.
   RF_DEVICE static uint32_t turn_of_keys(uint32_t p) { return p % 2 * 4; }
   RF_DEVICE static uint32_t turn_of_values(uint32_t p) { return p / 2 % 4 * 2; }
-  // Where a piece lies in a slot.
+  // The address of a chunk in a slot.
   RF_DEVICE static uint32_t place(uint32_t p, uint32_t piece, uint32_t turn) {
     return p * kRowBytes + (piece ^ turn) * 16;
   }
 
-  // Whether what comes next was stored by earlier passes.
+  // Whether earlier passes stored the next tile.
   RF_DEVICE bool is_settled() const { return has_item_ && tile_ + kTile <= settled_; }
 
-  // The next keys, or the values that belong to them. A commit of copies, empty past the end.
+  // Fetches the next keys, or the values that belong to them. A commit of copies, empty past the end.
   RF_DEVICE void fetch(uint32_t slot) {
     if (has_item_) {
       copy(slots_ + slot * kTile * kRowBytes);
@@ -122,7 +122,7 @@ class Coming {
     end_ = span.end;
     tile_ = span.first + wave() * kTile;
   }
-  // Goes on to where there is one.
+  // Advances to the next tile that exists.
   RF_DEVICE void find_tile() {
     while (has_item_ && tile_ >= end_) {
       if (++chunk_ < chunks_.n) {
@@ -148,7 +148,7 @@ class Coming {
     const auto* from = static_cast<const uint16_t*>(args_.attend.cache) +
                        ((page * 2 + values_) * kPagePositions + tile_ % kPagePositions + first) * width_ + head_ +
                        piece * 8;
-    // What is not there, of positions or of elements, is zeros.
+    // Positions and elements that do not exist become zeros.
     const uint32_t n_there = piece * 8 >= args_.attend.head_size ? 0 : end_ - tile_;
     RF_UNROLL
     for (uint32_t p = 0; p < kTile; p += kAtOnce) {
@@ -161,7 +161,7 @@ class Coming {
   Items items_;
   uint32_t slots_, width_;
   uint32_t item_ = 0, chunk_ = 0, tile_ = 0, end_ = 0;  // `end` of the chunk
-  uint32_t values_ = 0;                                 // 1: they are next
+  uint32_t values_ = 0;                                 // 1: values are next
   bool has_item_ = false;
   RowChunks chunks_{0, 0};
   uint32_t settled_ = 0, head_ = 0;
@@ -221,7 +221,7 @@ class Attention {
       for (uint32_t tile = span.first + wave() * Wave::kTile; tile < span.end; tile += Wave::kStride) {
         take_tile(tile, {chunks.first, span.end});
       }
-      sync_block();  // the chunk before has been read
+      sync_block();  // the previous chunk has been read
       wave_.leave(shared_, heads.n);
       sync_block();
       each_word(n_words, [&](uint32_t i, const HeadWord& word) { all[i].add(of_waves(shared_, word)); });
@@ -240,7 +240,7 @@ class Attention {
 
   RF_DEVICE void take_tile(uint32_t tile, Span seen) {
     typename F::C scores[Wave::kParts] = {};
-    // One piece of code for both, that instructions stay where they come from fastest.
+    // One copy of this code for both cases, so that it stays in the instruction cache.
 #pragma unroll 1
     for (uint32_t are_values = 0; are_values < 2; are_values++) {
       wait_for_copies<kAttendRowsSlots - 1>();

@@ -1,11 +1,12 @@
 // Attention of a tile of rows, page by page of the cache.
 //
-// A block takes as many rows as its waves have sixteens, and one query head. For each page of 64 positions: keys into
-// shared memory, scores = queries x keys by fragments, a step of the running softmax by the lanes of each row, values
-// into shared memory (turned, so that positions run along k), sums = kept share of the sums + weights x values.
+// A block processes sixteen rows per wave, and one query head. For each page of 64 positions: keys into shared memory,
+// scores = queries x keys by fragments, a step of the online softmax by the lanes of each row, values into shared
+// memory (transposed, so that positions run along k), sums = rescaled sums + weights x values.
 //
-// Rows of a tile may belong to several sequences; each sequence's are done in turn, the others' masked. Queries that
-// halves cannot hold are scaled down, row by row (kernels/row_scale.h), and their scores scaled up.
+// Rows of a tile may belong to several sequences; the sequences are processed one after the other, with rows of others
+// masked. Queries that exceed the range of halves are scaled down, row by row (kernels/row_scale.h), and their scores
+// scaled up.
 
 #include "gpu/runtime.h"
 
@@ -37,10 +38,10 @@ RF_DEVICE void put_eight(void* to, const Word4& halves) {
   *static_cast<Word4*>(to) = halves;
 }
 
-// A row of the softmax, as the lanes that share it know it.
+// The softmax state of a row, in each lane that holds part of the row.
 struct RunningRow {
   uint32_t position;
-  bool is_mine;  // of the sequence whose turn it is
+  bool is_mine;  // belongs to the sequence that is being processed
   float largest, total;
 };
 
@@ -55,7 +56,7 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
   const uint32_t width = args.n_kv_heads * args.head_size;
   const uint32_t offset = head / (args.n_heads / args.n_kv_heads) * args.head_size;
 
-  // A row's queries, times the scale of scores. Rows of others are zeros.
+  // A row's queries, times the scale of scores. Rows of other sequences are zeros.
   const auto query = [&](uint32_t row, uint32_t d) {
     const bool there = row >= begin && row < end && d < args.head_size;
     const uint64_t at = (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d;
@@ -135,7 +136,7 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       for (uint32_t c = 0; c < kRowColumns; c++) tile.scores[wave()][my_row][my_column + c] *= undo;
     }
 
-    // Values on their way into the place of the keys while the scores become weights.
+    // Loads values over the keys while the scores become weights.
     for (uint32_t i = thread_index(); i < kPagePositions * kChunks; i += kAttendTilesThreads) {
       const uint32_t p = i % kPagePositions, d = i / kPagePositions * 8;
       const bool there = p < n_there && d < args.head_size;

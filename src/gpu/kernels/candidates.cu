@@ -1,9 +1,10 @@
 // The 256 largest logits of a row and the log of the sum of all exponentials.
 //
-// Logits are ordered as integers: key_of(x) keeps the order of floats. However a row is cut into groups, a key that as
-// many groups reach as there are candidates is a bound: no candidate is below it. Where groups are many and spread, as
-// here, few other logits are above it. Those above are collected in any order, and each counts how many come before it.
-// A row with too many above, which are equal then, goes the long way, over all its logits again.
+// Logits are compared as integers: key_of(x) keeps the order of floats. Take the maximum of each group of logits: the
+// n-th largest maximum is a lower bound for the n-th candidate, because n groups reach it. With many groups, as here,
+// few other logits are above the bound. Those above are collected in any order, and each counts how many precede it. A
+// row with too many logits above the bound (which happens when they are equal) is searched again exactly, by all its
+// logits.
 
 #include "gpu/runtime.h"
 
@@ -60,7 +61,7 @@ struct CandidatesShared {
   uint32_t of_wave[2][kCandidatesThreads / 32];
 };
 
-// One number of each wave, for all. `turn`: another one than the last time.
+// Exchanges one number of each wave. `turn`: differs from the previous call's.
 RF_DEVICE uint32_t* from_waves(CandidatesShared& shared, uint32_t turn, uint32_t mine) {
   if (lane() == 0) shared.of_wave[turn & 1][wave()] = mine;
   sync_block();
@@ -87,7 +88,7 @@ RF_DEVICE uint32_t block_count(CandidatesShared& shared, uint32_t turn, bool p) 
   return n;
 }
 
-// A key that those of n threads reach, and of hardly more. REQUIRES: n <= kCandidatesThreads
+// A key that at least n threads reach, and hardly more than n. REQUIRES: n <= kCandidatesThreads
 RF_DEVICE uint32_t find_bound(CandidatesShared& shared, uint32_t key, uint32_t n) {
   constexpr uint32_t kFewMore = 16;
   uint32_t high = block_max_key(shared, 0, key), low = ~block_max_key(shared, 1, ~key);
@@ -110,7 +111,7 @@ RF_DEVICE void put(CandidatesShared& shared, uint32_t at, uint32_t id, float log
   shared.logits[at] = logit;
 }
 
-// Everything that may be a candidate; false when there is more than room for it.
+// Collects all possible candidates; false if there are more than fit.
 RF_DEVICE bool collect(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
   const uint32_t n_groups = args.n_chunks * kCandidateGroupsThreads;
   const uint32_t* keys = args.group_keys + static_cast<uint64_t>(block_x()) * n_groups;
@@ -147,7 +148,7 @@ struct NthKey {
   uint32_t n_above = 0;  // logits with a larger one
 };
 
-// Of the counts of 256 buckets: the one that holds the n-th logit from above, by the first wave.
+// From the counts of 256 buckets: the bucket that holds the n-th largest logit. Called by the first wave.
 RF_DEVICE void find_bucket(CandidatesShared& shared, uint32_t n) {
   constexpr uint32_t kOfALane = 256 / kWave;
   if (wave() != 0) return;
@@ -186,7 +187,7 @@ RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, const float* logits, uin
   return out;
 }
 
-// The long way: those above the n-th, then those equal to it in the order of their ids.
+// The exact search: logits above the n-th, then those equal to it in the order of their ids.
 RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
   const NthKey last = find_nth_key(shared, logits, args.width, n);
   if (thread_index() == 0) shared.n_found = 0;

@@ -1,4 +1,4 @@
-// Steps that go element by element: activations, sums, choosing rows.
+// Elementwise steps: activations, sums, selecting rows.
 
 #include "gpu/runtime.h"
 
@@ -8,7 +8,7 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// A thread's elements are all asked for before the first is used.
+// Issues all of a thread's loads before the first value is used.
 template <class F>
 RF_DEVICE void each_element(const ElementArgs& args, F f) {
   const uint64_t first = static_cast<uint64_t>(block_x()) * kElementThreads * kElementsPerThread + thread_index();

@@ -1,11 +1,11 @@
 // Weights times many rows of activations, by matrix fragments.
 //
-// A block makes a tile of 64 rows by 64 outputs. Step by step along the width it puts 32 columns of both, as F16 (Bf16
-// where the weights are), into shared memory, the weights decoded from their planes on the way, and its waves multiply
-// them: 16 fragments of 16 x 16, shared out evenly.
+// A block computes a tile of 64 rows by 64 outputs. For every 32 columns it converts both operands to F16 (Bf16 for
+// Bf16 weights) in shared memory, decoding the weights from their planes, and its waves multiply 16 fragments of 16 x
+// 16, evenly divided.
 //
-// A row that halves cannot hold needs a scale (kernels/row_scale.h), which is known when the whole row has been read.
-// So a block multiplies without, and a second time if it met such a row.
+// A row that exceeds the range of halves needs a scale (kernels/row_scale.h), which is known only when the whole row
+// has been read. So a block multiplies without scales, and a second time if it met such a row.
 
 #include "gpu/runtime.h"
 
@@ -73,7 +73,7 @@ RF_DEVICE void fill_tiles(MatmulTiles& tiles, const MatmulArgs& args, uint32_t k
   }
 }
 
-// Leaves the rows' scales in shared memory, and this thread's own in `scale`. Whether one is not 1.
+// Writes the rows' scales to shared memory, and this thread's own to `scale`. Returns whether one is not 1.
 RF_DEVICE bool find_scales(MatmulTiles& tiles, float& scale, uint32_t largest) {
   scale = scale_for_halves(larger(largest, shuffle_xor(largest, 1)));  // two neighbours share a row
   if (thread_index() < kRuns) tiles.scales[thread_index() / 2] = scale;

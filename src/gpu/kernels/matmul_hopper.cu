@@ -1,18 +1,19 @@
 // Weights times two and more rows, on Hopper.
 //
-// A block makes 128 outputs for kRows rows: two warpgroups of 64 outputs each, transposed (outputs are the
-// instruction's rows), because the instruction takes its left operand from registers, and there the weights can be
-// decoded straight from their planes: a lane reads whole units (packed/integer_formats.h) and hands over four weights
-// at each step of sixteen columns. Which columns those are is the format's business, and kernels/tiles.h has put the
-// activations into the same order.
+// A block computes 128 outputs for kRows rows: two warpgroups of 64 outputs each, transposed (outputs are the
+// instruction's rows), because the instruction takes its left operand from registers, where the weights can be decoded
+// straight from their planes. A lane reads whole units (packed/integer_formats.h) and supplies four weights at each
+// step of sixteen columns. The format decides which columns those are, and kernels/tiles.h puts the activations into
+// the same order.
 //
 //   planes --16 bytes a lane--> registers --decode--> left operand --+
 //                                                                     wgmma --> sums
 //   tiles --bulk copy, ring of five stages--> shared memory ----------+
 //
-// One thread refills the ring: a stage is free when both warpgroups have arrived at its `empty` barrier, and there when
-// its bytes have reached its `full` barrier. While the matrix unit works on a step, the next one's weights are decoded.
-// Sums of rows that were scaled down to become halves are scaled up at the end. Blocks of a cluster share the width of
+// One thread refills the ring: a stage is free when both warpgroups have arrived at its `empty` barrier, and ready when
+// its bytes have reached its `full` barrier. While the matrix unit works on a step, the next step's weights are
+// decoded. Sums of rows that were scaled down to fit halves are scaled up at the end. Blocks of a cluster split the
+// width of one tile; they exchange their partial sums through shared memory and add them in order.
 // one tile; they exchange their sums through shared memory and add them in order.
 
 #include "gpu/runtime.h"
@@ -32,7 +33,7 @@ struct Ring {
   static constexpr uint32_t kTiles = kRows >= 64 ? 128 / kRows : 8;  // of a stage
   static constexpr uint32_t kTileBytes = kRows * kTileRowBytes;
   static constexpr uint32_t kStageBytes = kTiles * kTileBytes;
-  // Sums that a cluster exchanges: outputs of a row lie together, rows so far apart that a warp meets no bank twice.
+  // Partial sums that a cluster exchanges: outputs of a row are adjacent, rows spaced to avoid bank conflicts.
   static constexpr uint32_t kSumStride = kHopperOutputs + 4;
   union {
     alignas(1024) uint8_t stages[kStages][kStageBytes];
@@ -42,7 +43,7 @@ struct Ring {
   float scales[kRows];
 };
 
-// Four levels as halves, scaled: the first two and the last two.
+// Four quants as halves, scaled: the first two and the last two.
 template <class P>
 RF_DEVICE void decode4(uint32_t& first, uint32_t& last, uint32_t levels, __half2 scale, __half2 minus_minimum) {
   // A byte b behind 0x64 is the half 1024 + b; signed bytes are shifted by 128 first.
@@ -250,7 +251,7 @@ RF_DEVICE void hopper_matmul(const HopperMatmulArgs& args) {
       for (uint32_t block = 0; block < split; block++) sum += cluster::read(at, block);
       store(first_row + row, across * kHopperOutputs + out, sum);
     }
-    cluster::sync();  // nobody leaves while its sums are being read
+    cluster::sync();  // no block may exit while others read its sums
   }
 }
 

@@ -1,10 +1,10 @@
 // Panels of weights times panels of activations, on Hopper.
 //
-// A block makes 128 outputs for kRows rows, transposed (outputs are the instruction's rows). One lane brings panels
+// A block computes 128 outputs for kRows rows, transposed (outputs are the instruction's rows). One lane copies panels
 // into a ring in shared memory; two warpgroups multiply, 64 outputs each. Each stage of the ring has two barriers:
-// `full`, when its bytes are there, and `empty`, when all that multiply are done with it. Two blocks with the same rows
-// are a cluster: each brings its own weights, and half of the activations for both. Sums of rows that were scaled down
-// to become halves are scaled up at the end.
+// `full`, when its bytes have arrived, and `empty`, when all warps are done with it. Two blocks with the same rows form
+// a cluster: each copies its own weights, and half of the activations for both. Sums of rows that were scaled down to
+// fit halves are scaled up at the end.
 
 #include "gpu/runtime.h"
 
@@ -15,7 +15,7 @@ namespace rocmforge::gpu::RF_KERNELS {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Panels' outputs that n outputs take.
+// Panels for n outputs.
 RF_DEVICE uint32_t n_sets_of(uint32_t n) {
   return (n + kWeightPanelRows - 1) / kWeightPanelRows;
 }
@@ -49,7 +49,7 @@ RF_DEVICE void bring_panels(const MatmulPanelsArgs& args, PanelRing<kRows> ring,
     RF_UNROLL
     for (uint32_t i = 0; i < kMine; i++) {
       const uint32_t panel = block_z() * kMine + i, wanted = block_x() * (kRows / kInputPanelRows) + panel;
-      const uint64_t rows = wanted < last ? wanted : last;  // of rows that are not there the sums are dropped
+      const uint64_t rows = wanted < last ? wanted : last;  // sums of rows that do not exist are dropped
       bulk_copy_to_all(ring.stage() + ring.kWeightBytes + panel * kPanelBytes,
                        args.inputs + (rows * n_steps + step) * kPanelBytes, kPanelBytes, ring.full_at(), 3);
     }
@@ -79,7 +79,7 @@ RF_DEVICE void multiply_panels(float (&c)[kRows / 2], const MatmulPanelsArgs& ar
   wgmma::wait<0>();
 }
 
-// By the threads that multiply: brings the scales of the block's rows. Whether one is not 1.
+// Called by the threads that multiply: loads the scales of the block's rows. Returns whether one is not 1.
 template <uint32_t kRows>
 RF_DEVICE bool bring_scales(const MatmulPanelsArgs& args, uint32_t to) {
   static_assert(kRows <= 256);
@@ -134,7 +134,7 @@ RF_DEVICE void matmul_panels(const MatmulPanelsArgs& args) {
   }
   cluster::sync();
   wait_for_inputs();
-  // The last set may be nobody's: its block multiplies the one before once more, and stores nothing.
+  // The number of sets may be odd: then the last block repeats the previous set and stores nothing.
   uint32_t set = block_y() * 2 + block_z(), n_sets = 0;
   for (uint32_t p = 0; p < args.n_parts; p++) n_sets += n_sets_of(args.parts[p].n);
   const uint32_t read_set = set < n_sets ? set : n_sets - 1;
@@ -152,7 +152,7 @@ RF_DEVICE void matmul_panels(const MatmulPanelsArgs& args) {
       store_sums<kRows>(c, args, args.parts[part], set * kWeightPanelRows);
     }
   }
-  cluster::sync();  // nobody leaves while the other may still arrive at its barriers or bring something
+  cluster::sync();  // no block may exit while the other may still use its barriers or copy into it
 }
 
 #else

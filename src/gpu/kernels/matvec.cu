@@ -1,9 +1,9 @@
 // Quantized weights times few rows of 8-bit activations, by integer dot products.
 //
-// A wave makes kOutputs outputs for up to kRows rows. Its lanes take units (packed/integer_formats.h) of the weight's
-// rows in turn, two neighbouring ones at a time: they share their scales, and neighbouring lanes read neighbouring
-// bytes. What a lane needs of kSets such sets is asked for before the first is used; each unit is unpacked once and
-// used for every row. Lanes are summed at the end.
+// A wave computes kOutputs outputs for up to kRows rows. Its lanes loop over pairs of neighbouring units
+// (packed/integer_formats.h) of the weight's rows: the two have common scales, and neighbouring lanes read neighbouring
+// bytes. The loads for kSets such sets are issued before the first is used; each unit is unpacked once and used for
+// every row. The lanes' sums are reduced at the end.
 
 #include "gpu/runtime.h"
 

@@ -1,5 +1,5 @@
-// A block normalises a group of elements: a row, or a head of one. A thread's elements of a sweep are all asked for
-// before the first is used, and groups of one sweep are read once.
+// A block normalises a group of elements: a row, or one head. A thread issues all loads of a sweep before it uses the
+// first, and a group that fits one sweep is read once.
 
 #include "gpu/runtime.h"
 
@@ -23,7 +23,7 @@ struct NormGroup {
 
   RF_DEVICE static uint32_t index(uint32_t base, uint32_t e) { return base + e * kNormThreads + thread_index(); }
 
-  // The first time what is to be added is added, and kept where the input is.
+  // In the first sweep over the row, adds the residual and stores the sum in `in`.
   RF_DEVICE void load(uint32_t base, bool again) {
     const bool adds = args.added != nullptr && !again;
     RF_UNROLL

@@ -9,7 +9,7 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// Where a piece of a row goes.
+// The address of a row's chunk.
 RF_DEVICE Word4* piece_at(uint8_t* panels, uint32_t row, uint32_t piece, uint32_t width, uint32_t panel_rows) {
   const uint32_t in_panel = row % panel_rows;
   const uint64_t panel = static_cast<uint64_t>(row / panel_rows) * (width / kPanelColumns) + piece / 8;

@@ -1,5 +1,5 @@
-// Turns the pairs of every head by position times frequency. Sines and cosines need nothing that kernels write
-// (positions come with the batch, turns with the model), so they are found ahead of the wait.
+// Rotates the pairs of every head by position times frequency. Sines and cosines depend on nothing that kernels write
+// (positions come with the batch, frequencies with the model), so they are computed before the wait.
 
 #include "gpu/runtime.h"
 
@@ -53,7 +53,7 @@ RF_KERNEL(row_turns, RowTurnsArgs, kRopeThreads) {
   if (pair == 0) args.cache_rows[row] = row_of_cache(args.batch, row, position);
 }
 
-// Threads beyond those that turn pairs copy: the values first, then what the keys have beyond their pairs.
+// Threads beyond those that rotate pairs copy: first the values, then the elements of the keys that are not rotated.
 template <class T>
 RF_DEVICE void turn_and_store(const RopeStoreArgs& args) {
   let_next_begin();

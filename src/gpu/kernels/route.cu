@@ -1,5 +1,5 @@
-// One wave chooses the experts of a row: n_used times the one that ranks highest of those left, the lower id among
-// equals. A NaN counts as the smallest.
+// One wave selects the experts of a row: n_used times the highest-ranked remaining one, with ties to the lower id. A
+// NaN ranks lowest.
 
 #include "gpu/runtime.h"
 
@@ -28,14 +28,14 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
   for (uint32_t i = lane(); i < args.n_experts; i += kWave) largest = logits[i] > largest ? logits[i] : largest;
   largest = wave_max(largest);
   const auto share_of = [&](float logit) { return is_sigmoid ? sigmoid(logit) : exp_f32(logit - largest); };
-  // What shares are parts of.
+  // The denominator of the routing weights.
   float whole = 1;
   if (args.scores == RouteScores::softmax && (args.bias != nullptr || !args.normalise)) {
     whole = 0;
     for (uint32_t i = lane(); i < args.n_experts; i += kWave) whole += share_of(logits[i]);
     whole = wave_sum(whole);
   }
-  // Where nothing is added the logits themselves rank: no ties by rounding.
+  // Without a bias the logits themselves rank: no ties by rounding.
   const bool by_logits = args.bias == nullptr || args.scores == RouteScores::softmax_of_chosen;
   for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
     const float probability = by_logits ? logits[i] : share_of(logits[i]) / whole;

@@ -1,15 +1,14 @@
 // F16 and BF16 weights times up to eight rows, on Hopper: kernels/stream_hopper.h for weights that need no decoding.
 //
-// As there, a strip is sixteen outputs and a piece 256 columns of them. A block takes strips in turn, or two at a time;
-// eight warps share a strip's pieces. The weights go straight into the left operand:
+// As there, a strip is sixteen outputs and a piece is 256 columns of a strip. A block loops over strips, one or two at
+// a time; eight warps divide a strip's pieces. The weights go straight into the left operand:
 //
 //   weights --16 bytes a lane, of two outputs--> registers --> left operand --+
 //                                                                              mma --> sums of a piece
 //   inputs --norm, halves--> shared memory ------------------------------------+
 //
-// A whole piece is on its way to each warp at any time, across strips and phases: a quarter that has been multiplied
-// makes room for the same quarter of the next piece. BF16 weights are multiplied as halves, and those that a half
-// cannot hold as the largest that it can.
+// Each warp always has a whole piece in flight, across strips and phases: as soon as a quarter has been multiplied, the
+// same quarter of the next piece is loaded. BF16 weights are multiplied as halves, clamped to the range of halves.
 
 #include "gpu/runtime.h"
 
@@ -40,7 +39,7 @@ RF_DEVICE void multiply_halves(float (&c)[4], const uint32_t (&top)[2], const ui
       : "r"(top[0]), "r"(bottom[0]), "r"(top[1]), "r"(bottom[1]), "r"(b0), "r"(b1));
 }
 
-// Volatile, so that it stays where it is: well ahead of its use.
+// Volatile, so that the compiler does not move it: it must be well ahead of its use.
 RF_DEVICE uint4 load_weights(const uint8_t* from) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -56,10 +55,10 @@ class FloatStream {
   static constexpr uint32_t kSums = kRows == 1 ? 2 : 4;
   static constexpr uint32_t kBatch = float_stream_batch(kRows);
   static constexpr uint32_t kSteps = 2;  // of 32 columns, in a quarter of a piece
-  // Quarters that are asked for before the inputs: with one row, what its inputs leave of the registers.
+  // Quarters loaded before the inputs; with one row, as many as the inputs leave registers for.
   static constexpr uint32_t kEarly = kRows == 1 ? 1 : 4;
   static constexpr uint32_t kQuarterBytes = kStreamColumns / 4 * 2;
-  struct Halves {  // what StreamInputs asks of a strip
+  struct Halves {  // the part of a Strip that StreamInputs uses
     static constexpr bool kWide = true, kBottoms = false;
     static constexpr uint32_t kScales = 0;
   };
@@ -100,12 +99,12 @@ class FloatStream {
     for (uint32_t begin = 0; begin < n_pieces_; begin += phase_) {
       const uint32_t end = begin + phase_ < n_pieces_ ? begin + phase_ : n_pieces_;
       if (begin > 0) {
-        sync_block();  // the phase before has been used
+        sync_block();  // the previous phase's inputs have been used
         for (uint32_t piece = begin + wave(); piece < end; piece += kWarps) inputs_.convert(piece, begin);
         sync_block();
       }
       for (uint32_t first = 0; first < n_items_; first += kBatch * kSlots) {
-        if (first > 0 && end == n_pieces_) sync_block();  // the sums before have been used
+        if (first > 0 && end == n_pieces_) sync_block();  // the previous sums have been used
         for (uint32_t i = 0; i < kBatch; i++) {
           const uint32_t item = first + i * kSlots + slot_;
           if (item >= n_items_) break;
@@ -199,7 +198,7 @@ class FloatStream {
       multiply_halves(c, second[0], second[1], x.z, x.w);
     }
   }
-  // One row is every column of the right operand; the first one's sums are taken.
+  // With one row, every column of the right operand is that row; the first column's sums are used.
   RF_DEVICE void add(float (&total)[kSums], const float (&c)[4], uint32_t place) const {
     const float* factors = inputs_.factors(place) + (kRows == 1 ? 0 : lane() % 4 * 2);
     RF_UNROLL
@@ -208,7 +207,7 @@ class FloatStream {
     }
   }
 
-  // Sums between phases, lane by lane.
+  // Partial sums between phases, lane by lane.
   RF_DEVICE float4* carried(uint32_t item) const {
     return reinterpret_cast<float4*>(sums_of(kBatch * kSlots, 0)) + (item * kWays + way_) * 32 + lane();
   }
@@ -222,7 +221,7 @@ class FloatStream {
     }
   }
 
-  // Where a way's sums of a batch's item begin: outputs of a row lie together.
+  // The address of a warp's sums for an item of the batch; the outputs of a row are adjacent.
   RF_DEVICE float* sums_of(uint32_t item, uint32_t way) const {
     return inputs_.end() + (item * kWays + way) * kRows * kStreamSumStride;
   }

@@ -1,15 +1,15 @@
 // Quantized weights times one row, on Hopper.
 //
-// A strip is sixteen outputs, a piece sixteen outputs by 256 columns of their weights. A block takes strips in turn;
-// its warps share a strip's pieces (or, when a width has few, those of two strips). Each warp has a ring of its own in
-// shared memory, refilled by asynchronous copies:
+// A strip is sixteen outputs; a piece is 256 columns of a strip's weights. A block loops over strips; its warps divide
+// a strip's pieces (or those of two strips, if the width has few). Each warp has its own ring in shared memory, filled
+// by asynchronous copies:
 //
-//   planes --cp.async, 16 bytes a lane--> ring --levels as subnormal halves--> left operand --+
+//   planes --cp.async, 16 bytes a lane--> ring --quants as subnormal halves--> left operand --+
 //                                                                                              mma --> sums of groups
 //   inputs --norm, halves, sums of groups--> shared memory ------------------------------------+
 //
-// Sums of groups are scaled in f32 and added piece after piece; then the warps' sums are added in order, and what comes
-// after the product is done by the threads that hold its outputs.
+// Sums of groups are scaled in f32 and added piece by piece; then the warps' sums are added in order, and the threads
+// that hold the outputs run the epilogue.
 
 #include "gpu/runtime.h"
 
@@ -27,8 +27,8 @@ namespace rocmforge::gpu::RF_KERNELS {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// The right operands of a lane for a piece. One row leaves seven columns free: column q is for group q, zero elsewhere,
-// so that all groups go into one set of sums, and a lane scales those of its own groups alone.
+// A lane's right operands for a piece. With one row seven columns are free: column q is used for group q and is zero
+// elsewhere, so that all groups go into one set of sums and a lane scales only its own groups.
 template <class S>
 class PieceInputs {
  public:
@@ -39,7 +39,7 @@ class PieceInputs {
         factor_(inputs.factors(piece)) {}
   RF_DEVICE uint2 first(uint32_t q) const { return masked(q, x_.x, x_.y); }
   RF_DEVICE uint2 second(uint32_t q) const { return masked(q, x_.z, x_.w); }
-  // Sums of groups, for those of a strip with two scales in twice as many words: the nearest halves, then the rest.
+  // Sums of groups as halves: the nearest ones, then the remainders. Formats with two scales take twice as many words.
   RF_DEVICE uint32_t sums(uint32_t i) const { return word_at(sums_ + 16 * i); }
   RF_DEVICE float factor() const { return *factor_; }
 
@@ -52,7 +52,7 @@ class PieceInputs {
   const uint8_t* sums_;
   const float* factor_;
 };
-// The same, of a warp that has one piece for all strips.
+// The same for a warp that has the same piece of all strips.
 template <class S>
 class KeptInputs {
  public:
@@ -105,14 +105,14 @@ class Stream {
     if (slot_ >= n_items_) ahead.piece = n_pieces_;
     HeldInputs<kWarps> held;
     held.ask_for_norm(args_);
-    const Turn turn = turns() ? turn_of(finished(0)) : Turn{};  // takes as long as what comes ahead of the inputs
+    const Turn turn = turns() ? turn_of(finished(0)) : Turn{};  // takes as long as the work ahead of the inputs
     const uint32_t n_early = asks_early() ? 1 : 0;
     for (uint32_t s = 0; s < n_early; s++) fetch(ahead, s);
     wait_for_inputs();
     held.ask(args_);
     for (uint32_t s = n_early; s < kStages; s++) fetch(ahead, s);
     inputs_.prepare(held);
-    if (ways_ == kWarps) {  // warps multiply what they have prepared themselves
+    if (ways_ == kWarps) {  // warps multiply the pieces that they have prepared themselves
       __syncwarp();
     } else {
       sync_block();
@@ -137,8 +137,8 @@ class Stream {
     Where at;
   };
 
-  // Whether a warp asks for weights before the inputs, which have to wait behind them. Where decoding takes its time,
-  // half of the warps do.
+  // Whether a warp loads weights before the inputs, whose loads then queue behind them. Half of the warps do, and all
+  // of them for formats with large pieces.
   RF_DEVICE static bool asks_early() { return Piece::kBytes > 4096 || wave() % 2 != 0; }
 
   RF_DEVICE uint32_t block() const { return block_x() - args_.first_block; }
@@ -188,7 +188,7 @@ class Stream {
     const uint32_t at_once = batch_items();
     uint32_t stage = 0;
     for (uint32_t first = 0; first < n_items_; first += at_once) {
-      if (first > 0) sync_block();  // the sums before have been used
+      if (first > 0) sync_block();  // the previous sums have been used
       for (uint32_t i = slot_; i < at_once && first + i < n_items_; i += n_slots()) {
         float total[2] = {};
         for (uint32_t piece = way_; piece < n_pieces_; piece += ways_) {
@@ -206,8 +206,8 @@ class Stream {
     }
   }
 
-  // Sums of outputs g and g + 8 over a piece, added to `total`. Their order: over the groups 2t and 2t + 1, then over
-  // t, two and two.
+  // Adds the sums of outputs g and g + 8 over a piece to `total`. Order: over the groups 2t and 2t + 1, then over t,
+  // pairwise.
   template <class Inputs>
   RF_DEVICE void add_piece(float (&total)[2], const Inputs& inputs, uint32_t piece, const uint8_t* staged) const {
     Rows rows = {Piece::row(staged, 0, n_pieces_, piece), Piece::row(staged, 1, n_pieces_, piece)};
@@ -265,11 +265,11 @@ class Stream {
     }
   }
 
-  // A way's sums of a batch's item.
+  // A warp's sums for an item of the batch.
   RF_DEVICE float* sums_of(uint32_t item, uint32_t way) const {
     return sums_ + (item * ways_ + way) * kStreamSumStride;
   }
-  // Ways are summed in groups, as the blocks of a cluster have them when there are more rows (stream_many_hopper.h).
+  // The warps' sums are added in groups that match the blocks of a cluster with more rows (stream_many_hopper.h).
   template <uint32_t kGroups>
   RF_DEVICE float sum_of(uint32_t item, uint32_t output) const {
     float sum = 0;
@@ -286,8 +286,8 @@ class Stream {
   }
 
   RF_DEVICE uint32_t batch_items() const { return kBatch * n_slots(); }
-  // What this thread finishes of the batch that begins with item `first`. The last warps do it: they may have had a
-  // piece less.
+  // The output that this thread finishes in the batch that begins with item `first`. The last warps finish outputs:
+  // they may have had one piece less.
   struct Finished {
     bool is_there;
     uint32_t item, output;  // in the batch; in its strip
@@ -301,7 +301,7 @@ class Stream {
     return {i < n, item, i % kStreamOutputs, i < n ? where(first + item) : Where{}};
   }
 
-  // Whatever goes into an output besides its sums is asked for before all warps meet.
+  // The epilogue's other inputs are loaded before the warps synchronise.
   RF_DEVICE void finish(uint32_t first, const Turn& turn) const {
     const Finished mine = finished(first);
     const MatvecPart& part = args_.parts[mine.at.part];
@@ -321,7 +321,7 @@ class Stream {
   }
 
   RF_DEVICE bool turns() const { return args_.roles[0] != StreamRole::none; }
-  // What becomes of an output that is a query's, a key's or a value's.
+  // The rotation (RoPE) and the cache position for outputs of queries, keys and values.
   struct Turn {
     SineCosine by = {0, 1};
     bool is_turned = false;
@@ -368,7 +368,7 @@ class Stream {
 
   const StreamArgs& args_;
   uint32_t n_pieces_;
-  uint32_t ways_;        // warps that share a strip, into which the sums over a width are divided: it alone decides
+  uint32_t ways_;        // warps that divide a strip; follows from the width alone, and so does the order of sums
   uint32_t slot_, way_;  // this warp's: which of the strips at a time, and which of its pieces
   uint32_t n_items_;     // strips of this block
   uint8_t* ring_;

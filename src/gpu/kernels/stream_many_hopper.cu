@@ -1,15 +1,15 @@
 // Quantized weights times 2 to 32 rows, on Hopper.
 //
-// Inputs stay, weights pass: each block of a cluster brings its share of the columns into shared memory once, of all
-// rows, and its warps then take strip after strip.
+// Inputs stay in place, weights stream: each block of a cluster copies its slice of the columns of all rows into shared
+// memory once; its warps then loop over strips.
 //
-//   planes --cp.async--> ring of a warp --levels as subnormal halves--> left operand --+
+//   planes --cp.async--> ring of a warp --quants as subnormal halves--> left operand --+
 //                                                                                       mma --> sums of groups
 //   inputs --stream_many_inputs--> halves, sums of groups --bulk copies--> right operand
 //
-// A strip's sums over a block's columns go, eight rows to each block, to the blocks of the cluster, which add them in
-// order and do what comes after the product. They are sent as stores that count bytes at a barrier there, and are
-// added when the next strip's first piece has been multiplied: nobody waits long.
+// A strip's partial sums over a block's columns are sent, eight rows to each block, to the blocks of the cluster, which
+// add them in order and run the epilogue. They are sent as stores that count bytes at the receiver's barrier, and are
+// added after the next strip's first piece has been multiplied, so that waits are short.
 
 #include "gpu/runtime.h"
 
@@ -34,7 +34,7 @@ RF_DEVICE void arrive() {
 RF_DEVICE void wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// 16 bytes, counted at a barrier of the same block when they are there. Addresses in the cluster.
+// Sends 16 bytes to another block, counted at a barrier of that block on arrival. Addresses in the cluster.
 RF_DEVICE void send(uint32_t to, const float (&v)[4], uint32_t barrier_at) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier_at)
@@ -51,7 +51,7 @@ class Many {
   static constexpr uint32_t kStages = kShape.stages, kOwnTiles = kShape.own_tiles();
   static constexpr uint32_t kExchangeBytes = many_exchange_bytes(kShape);
   static constexpr uint32_t kRows = kShape.rows();
-  static constexpr bool kExact = kIsExact<Block> && kTiles > 1;  // for eight rows scaling sums is less work
+  static constexpr bool kExact = kIsExact<Block> && kTiles > 1;  // for eight rows, scaling sums is less work
   static constexpr bool kHasLongWays = kCluster == 8;
   static constexpr uint32_t kSumBytes = 32 * S::kScales;
   static constexpr uint32_t kPlaceBytes = kRows * (512 + kSumBytes + 4);
@@ -91,7 +91,7 @@ class Many {
     if (n_places_ == 0) ahead.round = n_rounds_;
     for (uint32_t s = 0; s + 1 < kStages; s++) fetch(ahead, s);
     wait_for_inputs();
-    if (thread_index() == 0 && n_rounds_ > 0) {  // otherwise nobody would wait for them
+    if (thread_index() == 0 && n_rounds_ > 0) {  // otherwise no block waits for them
       const auto* x = reinterpret_cast<const uint8_t*>(args_.x) + rank_ * kPlaceBytes;
       for (uint32_t i = 0; i < n_places_; i++) {
         barrier::arrive_expecting(there_at(i), kPlaceBytes);
@@ -102,7 +102,7 @@ class Many {
     uint32_t stage = 0;
     for (uint32_t round = 0; round < n_rounds_; round++) {
       Sums total = {};
-      Sums before = {};  // ways that are done
+      Sums before = {};  // sums of earlier warps
       for (uint32_t way = 0; way < n_ways_; way++) {
         for (uint32_t place = way; place < n_places_; place += n_ways_) {
           wait_for_copies<kStages - 2>();
@@ -137,7 +137,7 @@ class Many {
 
   RF_DEVICE bool activates() const { return args_.after != StreamAfter::store; }
   RF_DEVICE uint32_t strips_of(uint32_t part) const { return args_.parts[part].n_out / kStreamOutputs; }
-  // A gate is followed by its partner.
+  // A gate's strip is followed by the matching up strip.
   RF_DEVICE Where where(uint32_t round) const {
     const uint32_t first = block_x() - args_.first_block, n = args_.n_blocks;
     if (activates()) return {round % 2, first + n * (warp_ + kWarps * (round / 2))};
@@ -170,7 +170,7 @@ class Many {
     commit_copies();
   }
 
-  // Of a place: for each 32 columns, for each tile, 16 bytes of every lane; then sums of groups, lane by lane; factors.
+  // In a buffer: for each 32 columns, for each tile, 16 bytes of every lane; then sums of groups, lane by lane; scales.
   RF_DEVICE const uint8_t* halves(uint32_t place) const { return inputs_ + place * kPlaceBytes + 16 * lane(); }
   RF_DEVICE const uint8_t* sums(uint32_t place) const {
     return inputs_ + place * kPlaceBytes + kRows * 512 + lane() * kSumBytes / 4;
@@ -210,7 +210,7 @@ class Many {
       }
     }
   }
-  // Levels times scales are halves: all columns go into one set of sums.
+  // Quants times scales are exact halves: all columns go into one set of sums.
   RF_DEVICE static void add_columns(Sums& sums, const typename S::Row (&plain)[2], const uint8_t* x) {
     using Row = ScaledRow<Block>;
     Row rows[2] = {Row(plain[0]), Row(plain[1])};
@@ -299,9 +299,9 @@ class Many {
   }
 
   RF_DEVICE bool finishes() const { return rank_ < kTiles; }
-  // Other blocks that finish what this one has multiplied.
+  // The number of other blocks that finish partial sums of this one.
   RF_DEVICE uint32_t n_others() const { return (kTiles < kCluster ? kTiles : kCluster) - (finishes() ? 1 : 0); }
-  // Where this lane's sums of a tile come from another block, by the number of that block among the others.
+  // The address of this lane's sums of a tile from another block, by that block's number among the others.
   RF_DEVICE uint8_t* received(uint32_t from, uint32_t own) const {
     return exchange_ + ((warp_ * (kCluster - 1) + from) * kOwnTiles + own) * 512 + 16 * lane();
   }
@@ -372,7 +372,7 @@ class Many {
       });
     }
   }
-  // This lane's outputs in this block: `put` is told where element e of own tile i is.
+  // This lane's outputs in this block: calls `put` with the address of element e of own tile i.
   template <class Put>
   RF_DEVICE void each_output(uint32_t n_out, uint32_t at, const Put& put) const {
     RF_UNROLL

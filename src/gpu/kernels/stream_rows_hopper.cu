@@ -1,13 +1,13 @@
 // Quantized weights times 17 to 128 rows, on Hopper.
 //
-//   planes --cp.async--> ring of a warp --levels times scales as halves--> left operand --+
+//   planes --cp.async--> ring of a warp --quants times scales as halves--> left operand --+
 //                                                                                          wgmma --> sums
 //   inputs --stream_many_inputs--> panels --bulk copies--> ring of the block --------------+
 //
-// Four warpgroups have 64 outputs each; or two of them where there are 128 rows, whose sums take twice the registers,
-// so that a weight is decoded once for all. A lane's sums are of two outputs; of a gate and its partner where an
-// activation follows. A piece of 256 columns is one chain of wgmma, whose sums get the piece's d, and its row's factor,
-// when they are added to the total; what levels lack (their minimum) is a chain of its own ahead of it.
+// Four warpgroups have 64 outputs each; two of them with 128 rows, whose sums take twice the registers. Either way a
+// weight is decoded once for all rows. A lane's sums are of two outputs: of a gate and the matching up output where an
+// activation follows. A piece of 256 columns is one chain of wgmma; its sums are multiplied by the piece's d and the
+// row's scale when they are added to the total. The minima are a chain of their own ahead of it.
 
 #include "gpu/runtime.h"
 
@@ -42,8 +42,8 @@ class Rows {
   static constexpr uint32_t kPanelBytes = kRows * 128;
   static constexpr uint32_t kWarps = kRowsWarps<kRows>;
   static_assert(kSlots >= 2 && kStages >= 2 && kPlaceBytes - kInputBytes >= kRows * sizeof(float));
-  // The next piece is made ready while the matrix unit has the last groups of this one; of few rows they are over by
-  // then.
+  // The next piece is prepared while the matrix unit processes the last groups of this one; with few rows those are
+  // done too soon for that.
   static constexpr bool kLooksAhead = kRows > 32;
 
  public:
@@ -82,7 +82,7 @@ class Rows {
     }
     outputs_.find_scales();
     Place at;
-    // What the next piece needs is there, and what its stage's last one left is filled again.
+    // Waits for the next piece's data, and refills the stage that the previous piece has left.
     const auto make_ready = [&] {
       wait_for_copies<kStages - 2>();
       __syncwarp();
@@ -104,7 +104,7 @@ class Rows {
           const bool is_last = multiply(total, now, piece, [&] {
             if (kLooksAhead && !is_end) make_ready();
           });
-          if (is_last) bring(inputs, now.slot);  // the last warp that leaves a slot fills it again
+          if (is_last) bring(inputs, now.slot);  // the last warp to leave a slot refills it
           advance(inputs);
         }
         if (args_.n_shares > 1) {
@@ -118,10 +118,10 @@ class Rows {
   }
 
  private:
-  // Where a piece's inputs and weights are.
+  // The addresses of a piece's inputs and weights.
   struct Place {
     uint32_t slot = 0, parity = 0, stage = 0;
-    bool has_ones = false;  // for all factors of rows
+    bool has_ones = false;  // the scales of all rows are 1
     RF_DEVICE void advance() {
       stage = stage + 1 == kStages ? 0 : stage + 1;
       if (++slot == kSlots) slot = 0, parity ^= 1;
@@ -141,10 +141,11 @@ class Rows {
   }
 
   RF_DEVICE uint32_t full_at(uint32_t slot) const { return barriers_ + 16 * slot; }
-  RF_DEVICE uint32_t left_at(uint32_t slot) const { return barriers_ + 16 * slot + 8; }  // how many warps have
+  // counts warps that have left the slot
+  RF_DEVICE uint32_t left_at(uint32_t slot) const { return barriers_ + 16 * slot + 8; }
   RF_DEVICE uint32_t place_at(uint32_t slot) const { return places_ + slot * kPlaceBytes; }
 
-  // The next piece of the inputs goes into a slot that is free.
+  // Copies the next piece of the inputs into a free slot.
   RF_DEVICE void bring(const Cursor& c, uint32_t slot) const {
     if (c.tile >= args_.n_tiles) return;
     const uint8_t* from = args_.x + (uint64_t{c.set} * n_pieces_ + c.piece) * kPlaceBytes;
@@ -180,8 +181,8 @@ class Rows {
     return __all_sync(~0u, are_ones);
   }
 
-  // total += the product of a strip's piece. `meanwhile` is done while the matrix unit has the rest of it to do.
-  // Whether this is the last warp that leaves the slot, and the lane that is to fill it.
+  // total += the product of a strip's piece. `meanwhile` runs while the matrix unit processes the rest. Returns whether
+  // this is the refilling lane of the last warp to leave the slot.
   template <class Meanwhile>
   RF_DEVICE bool multiply(Sums& total, Place& at, uint32_t piece, const Meanwhile& meanwhile) const {
     using Scaled = ScaledRow<Block>;
@@ -201,7 +202,7 @@ class Rows {
       settle(sums);
       add(total, sums, plain[0].lift(), plain[1].lift(), at);
     }
-    // The loop is short so that it stays where instructions come from fastest.
+    // The loop is short so that it stays in the instruction cache.
 #pragma unroll 1
     for (uint32_t run = 0; run < 8 / kRun; run++) {
       RF_UNROLL
@@ -232,7 +233,7 @@ class Rows {
     add(total, sums, plain[0].common(), plain[1].common(), at);
     return lane() == 0 && barrier::is_last(left_at(at.slot), kWarps);
   }
-  // What the levels of a piece lack.
+  // Multiplies the minima of a piece.
   RF_DEVICE void multiply_bottoms(Sums& sums, const typename S::Row (&rows)[2], uint32_t groups) const {
     uint32_t a[4];
     RF_UNROLL
@@ -242,7 +243,7 @@ class Rows {
     if constexpr (S::kScales == 2) W::multiply(sums, a, wgmma::plain(groups + kRows * 32));
     wgmma::commit();
   }
-  // The compiler takes what the matrix unit writes for written at once: nothing may be read ahead of the wait.
+  // The compiler assumes that the matrix unit's results are written at once: nothing may be read before the wait.
   RF_DEVICE static void settle(Sums& sums) {
     RF_UNROLL
     for (uint32_t i = 0; i < kSums; i++) asm volatile("" : "+f"(sums[i])::"memory");
@@ -255,10 +256,10 @@ class Rows {
       const float* factors = factors_at(at.slot) + lane() % 4 * 2;
       RF_UNROLL
       for (uint32_t i = 0; i < kSums; i++) {
-        // In this order: a factor may be 2^118, what it multiplies must be small.
+        // In this order: a scale may be 2^118, so the other factor must be small.
         total[i] = fmaf(i % 4 < 2 ? first : second, factors[i / 4 * 8 + i % 2] * sums[i], total[i]);
       }
-      __syncwarp();  // one lane says for all that the slot has been read
+      __syncwarp();  // one lane reports for all that the slot has been read
     }
   }
 

@@ -1,5 +1,5 @@
-// Says how wide the waves of the code are that was chosen for this device: a fat file holds code for both widths, so
-// the host cannot know before it runs.
+// Reports the wave width of the code that was loaded for this device: a fat binary holds code for both widths, so the
+// host cannot know before the kernel runs.
 
 #include "gpu/runtime.h"
 

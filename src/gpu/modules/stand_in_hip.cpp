@@ -1,5 +1,5 @@
-// A libamdhip64.so.7 without a GPU behind it: HIP's names over the emulation, for the test that runs the shipped HIP
-// module. Code objects are looked at only so far as to know one; a kernel's name gives its emulated twin.
+// A libamdhip64.so.7 without a GPU: HIP's functions over the emulation, for the test that runs the shipped HIP module.
+// Code objects are only recognised, not executed; a kernel's name selects its emulated counterpart.
 
 #include <cstring>
 #include <mutex>

@@ -217,7 +217,7 @@ RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const Attend
 }
 
 // The body of an attention kernel's block. Attention holds the state of one row's lanes and provides
-//   look_ahead(span)      reads ahead the positions that earlier passes stored, `settled` of them
+//   look_ahead(span)      reads ahead; the first `settled` positions are from earlier passes
 //   begin(span)           reads what else the first chunk needs
 //   load_queries()        reads what kernels before this one have written
 //   attend(span, next)    processes the positions of a chunk; `next` is the block's next chunk, or empty

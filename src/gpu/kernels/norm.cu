@@ -23,7 +23,7 @@ struct NormGroup {
 
   RF_DEVICE static uint32_t index(uint32_t base, uint32_t e) { return base + e * kNormThreads + thread_index(); }
 
-  // In the first sweep over the row, adds the residual and stores the sum in `in`.
+  // On the first read of an element, adds the residual and stores the sum in `in`.
   RF_DEVICE void load(uint32_t base, bool again) {
     const bool adds = args.added != nullptr && !again;
     RF_UNROLL

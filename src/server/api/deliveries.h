@@ -1,11 +1,11 @@
 #pragma once
-// Events of engines on their way to those who make answers of them. An engine's thread only leaves them here; the event
-// loop takes what is there, all at once and in order, and calls the receivers. So no step waits for tokens to become
-// JSON, and the loop is woken once for the tokens of a step, by the last of them: a loop that runs with the first would
-// be there again for each of the others, every time in the place of a thread that computes.
+// Queues token and finish events from engine threads to the event loop. An engine thread appends; the event loop takes
+// all queued events at once and calls their receivers in order, so no step waits for tokens to become JSON. The last
+// event of a step wakes the loop. Waking it with the first would run the loop once per token, and each run would take a
+// core from a thread that computes.
 //
-// Where the loop has fallen behind by kMaxWaiting events, whoever brings more delivers them himself: a loop that cannot
-// keep up slows the engines down, and nothing piles up.
+// When kMaxWaiting events are queued, the thread that appends the next one delivers them itself: a loop that cannot keep
+// up slows the engines down, and the queue stays bounded.
 //
 // Threads: any.
 

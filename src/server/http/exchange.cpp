@@ -54,7 +54,8 @@ void Exchange::write(std::string_view bytes) {
   if (is_given_up_) return;
   CHECK(is_stream_ && !is_finished_);
   if (is_cancelled_) return;
-  if (bytes_.size() + n_taken_bytes_ + bytes.size() > max_unsent_bytes_) return cancel_locked(std::move(lock));
+  const size_t n_unsent = bytes_.size() + n_taken_bytes_ + bytes.size();
+  if (n_unsent > max_unsent_bytes_ || !hold_unsent(n_unsent)) return cancel_locked(std::move(lock));
   bytes_.append(bytes);
   wake(std::move(lock));
 }
@@ -97,6 +98,10 @@ bool Exchange::resize_answer(uint64_t n) {
   return answer_hold_.resize(n);
 }
 
+bool Exchange::hold_unsent(size_t n) {
+  return answer_hold_.resize(n > kUncountedBytes ? n : 0);
+}
+
 Exchange::Output Exchange::take() {
   const std::lock_guard lock(mutex_);
   is_woken_ = false;
@@ -107,6 +112,7 @@ Exchange::Output Exchange::take() {
   out.finished = is_finished_;
   out.cancelled = is_cancelled_;
   n_taken_bytes_ = out.bytes.size();
+  if (is_stream_) (void)hold_unsent(n_taken_bytes_);  // not more than before: there is room
   return out;
 }
 

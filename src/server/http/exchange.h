@@ -32,6 +32,8 @@ struct ResponseHead {
 class Exchange {
  public:
   static constexpr size_t kMaxUnsentBytes = 256u << 10;
+  // A stream that is read has less than this unsent, and needs no room in the budget of answers.
+  static constexpr size_t kUncountedBytes = 16u << 10;
 
   // `body_hold` counts the request's body.
   explicit Exchange(Request request, size_t max_unsent_bytes = kMaxUnsentBytes, ByteHold body_hold = {})
@@ -58,7 +60,8 @@ class Exchange {
   // `callback` is called once if the exchange is cancelled before it is finished; at once if it is already.
   void on_cancel(std::function<void()> callback);
   bool is_cancelled() const;
-  // Counts the answer until the exchange ends: when it has been sent, or never will be.
+  // Counts the answer until the exchange ends: when it has been sent, or never will be. Of a stream it counts what is
+  // unsent; one for which the budget has no room is cut off.
   void hold_answer(ByteHold hold);
   // The number of bytes that are counted becomes `n`. False: there is no room for more.
   [[nodiscard]] bool resize_answer(uint64_t n);
@@ -82,6 +85,7 @@ class Exchange {
  private:
   void wake(std::unique_lock<std::mutex> lock, const std::function<void()>& first = {}) noexcept;
   void cancel_locked(std::unique_lock<std::mutex> lock);
+  [[nodiscard]] bool hold_unsent(size_t n);  // REQUIRES: mutex_
 
   Request request_;  // its body under mutex_
   const size_t max_unsent_bytes_;

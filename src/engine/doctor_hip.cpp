@@ -38,8 +38,8 @@ bool can_be_built(const std::string& target) {
 std::string advice_for(const std::string& target, const Machine& machine) {
   std::string advice = "the CPU runs every model";
   if (can_be_built(target)) {
-    const std::string where = machine.source_tree.empty() ? "the source tree" : "'" + machine.source_tree + "'";
-    advice = fmt::format("cd {}; cmake --preset release -DRF_HIP_TARGETS={} && make gpu", where, target);
+    const std::string where = machine.source_tree.empty() ? "" : " -C '" + machine.source_tree + "'";
+    advice = fmt::format("make{} gpu RF_HIP_TARGETS={}{}", where, target, where.empty() ? " in the source tree" : "");
   }
   if (const auto similar = override_for(target, machine.hip_targets)) {
     advice += fmt::format("; or, at your own risk, export HSA_OVERRIDE_GFX_VERSION={}", *similar);

@@ -12,6 +12,10 @@ DEPS_GPU := clang-19 lld-19 llvm-19 clang-tools-19
 DEPS_DEB := dpkg-dev file
 DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev
 
+# make gpu RF_HIP_TARGETS=gfx1103, make deb RF_HIP_TARGETS="gfx1030 gfx1100": other AMD targets than the usual ones.
+empty :=
+HIP_TARGETS = $(if $(RF_HIP_TARGETS),"-DRF_HIP_TARGETS=$(subst $(empty) $(empty),;,$(strip $(RF_HIP_TARGETS)))")
+
 HAS_NVCC := command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]
 
 # A browser; node and npm where there is none yet, whoever packaged it.
@@ -43,7 +47,7 @@ gpu-of-this-machine: build
 
 # The GPU modules, as far as compilers are there: clang-19 (installed here) makes AMD's, nvcc NVIDIA's.
 gpu: deps deps-gpu
-	cmake --preset release $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
+	cmake --preset release $(HIP_TARGETS) $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
 	cmake --build --preset release -j $(JOBS) --target rocmforge hip
 	@if $(HAS_NVCC); then \
 	  cmake --build --preset release -j $(JOBS) --target cuda; \
@@ -81,7 +85,7 @@ soak: build deps-test
 # Debian packages for this release of Debian, in build/release/packages: see docs/install.md. All AMD targets, whatever
 # an earlier build was told.
 deb: deps deps-gpu deps-deb
-	cmake --preset release -U RF_HIP_TARGETS $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
+	cmake --preset release $(or $(HIP_TARGETS),-U RF_HIP_TARGETS) $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
 	cmake --build --preset release -j $(JOBS) --target rocmforge
 	@for module in hip cuda; do \
 	  if ninja -C build/release -t query $$module >/dev/null 2>&1; then \

@@ -228,8 +228,9 @@ Result<void> talk_through_pipe(Chat& chat) {
 
 Result<void> chat(const ChatCommand& options) {
   TRY(check_options(options.sampling));
-  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  const std::unique_ptr<Model> model =
+      TRY(open_model(options.engine, {}, is_terminal ? Telling::always : Telling::if_needed));
   std::function<bool()> should_stop;
   if (is_terminal) should_stop = [] { return InterruptFlag::is_set(); };
   Session session = TRY(open_session(*model, options.engine, 1, should_stop));
@@ -239,7 +240,6 @@ Result<void> chat(const ChatCommand& options) {
       TRY(tokenizer::ChatTemplate::load(model->file().metadata(), chat_vocabulary(tokenizer), {}));
   Conversation conversation(session, tokenizer, chat_template);
   conversation.set_system(options.system);
-  if (is_terminal) say_device(*model, options.engine);
   Chat chat(conversation, options, model->plan().weights(), is_terminal);
   return is_terminal ? talk_at_terminal(chat) : talk_through_pipe(chat);
 }

@@ -75,6 +75,7 @@ Result<void> models(const ModelsCommand& options);
 struct DoctorCommand {
   bool json = false;
 };
+// device_unavailable: a GPU is here and none can be used; the report has been written.
 Result<void> doctor(const DoctorCommand& options);
 
 }  // namespace rocmforge::apps

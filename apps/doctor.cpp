@@ -92,6 +92,8 @@ Result<void> doctor(const DoctorCommand& options) {
   findings.push_back(bundled);
   TRY(print(options.json ? json_report(findings) : text_report(findings)));
   if (machine.cpu_error) return Error{ErrorCode::device_failed, "the CPU does not compute as it should"};
+  if (has_unused_gpu(machine))
+    return Error{ErrorCode::device_unavailable, "a GPU is in this machine and cannot be used"};
   return {};
 }
 

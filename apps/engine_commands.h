@@ -96,9 +96,10 @@ struct DevicesCommand {
 Result<void> devices(const DevicesCommand& options);
 
 // Opens the model the flags name, for sessions of its context. device_unavailable for a device that is not there.
-Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass = {});
-// On stderr, the device that a model runs on, and a hint when a GPU stands by without its module.
-void say_device(const Model& model, const EngineFlags& flags);
+// One line on stderr has the device when it is asked for, and always when a GPU of this machine is passed over.
+enum class Telling : uint8_t { if_needed, always };
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass = {},
+                                          Telling device = Telling::if_needed);
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1,
                              std::function<bool()> should_stop = {});
 

@@ -1,5 +1,5 @@
-// The command line of `rocmforge`: flags in, one command called, exit code out (0 good, 1 failed, 2 bad usage).
-// CLI11 is included here and in cli_tree.cpp.
+// The command line of `rocmforge`: flags in, one command called, exit code out (0 good, 1 failed, 2 bad usage;
+// `doctor`: 3 when a GPU is here and none can be used). CLI11 is included here and in cli_tree.cpp.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,6 +25,7 @@ namespace {
 constexpr int kGood = 0;
 constexpr int kFailed = 1;
 constexpr int kBadUsage = 2;
+constexpr int kUnusedGpu = 3;
 
 constexpr const char* kModelHelp = "A GGUF file or the name of a model; none: the bundled one";
 
@@ -178,6 +179,7 @@ CommandLine::CommandLine() {
   }
   {
     auto [app, o] = add<DoctorCommand>("doctor", "What is missing to run models here, and what to do", doctor);
+    app->footer("Exit code 3: a GPU is in this machine, and none can be used.");
     app->add_flag("--json", o->json, "One JSON object");
   }
   add_engine_commands();
@@ -446,7 +448,7 @@ int CommandLine::run(int argc, const char* const* argv) {
   if (result.ok()) return kGood;
   // A reader that has seen enough (`| head`) needs no message.
   if (result.error().code != ErrorCode::cancelled) say(result.error().message);
-  return kFailed;
+  return result.error().code == ErrorCode::device_unavailable && app_.got_subcommand("doctor") ? kUnusedGpu : kFailed;
 }
 
 }  // namespace

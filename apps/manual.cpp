@@ -72,9 +72,10 @@ the environment over the file.
 .PP
 {}
 .SH EXIT STATUS
-0 good, 1 failed, 2 bad usage.
+0 good, 1 failed, 2 bad usage{}.
 )",
-                     roff(footer));
+                     roff(footer),
+                     is_root || shown.name == "doctor" ? "; doctor: 3 a GPU is here and none can be used" : "");
   if (!is_root) out += ".SH SEE ALSO\n.BR rocmforge (1)\n";
   return out;
 }

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/units.h"
-#include "engine/doctor.h"
+#include "device_line.h"
 #include "engine/generate.h"
 #include "engine_commands.h"
 #include "loading_line.h"
@@ -61,20 +61,18 @@ std::string to_json(const Generated& g, const std::string& text, const LoadingSt
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass) {
+Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass, Telling device) {
   pass.kv_type = flags.kv_type;
-  return Model::open(TRY(find_model(flags.model)), {.device = flags.device,
-                                                    .n_threads = flags.n_threads,
-                                                    .n_context = flags.n_context,
-                                                    .ram_bytes = flags.ram_bytes,
-                                                    .vram_bytes = flags.vram_bytes,
-                                                    .pass = pass});
-}
-
-void say_device(const Model& model, const EngineFlags& flags) {
-  say(fmt::format("runs on {}", model.backend().name()));
-  if (model.is_on_gpu() || flags.device != "auto") return;
-  if (const auto hint = unused_gpu_hint()) say(*hint);
+  auto model = TRY(Model::open(TRY(find_model(flags.model)), {.device = flags.device,
+                                                              .n_threads = flags.n_threads,
+                                                              .n_context = flags.n_context,
+                                                              .ram_bytes = flags.ram_bytes,
+                                                              .vram_bytes = flags.vram_bytes,
+                                                              .pass = pass}));
+  if (device == Telling::always || passes_over_gpu(*model, flags.device)) {
+    say("runs on " + device_line(*model, flags.device));
+  }
+  return model;
 }
 
 Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs,
@@ -87,10 +85,10 @@ Result<Session> open_session(const Model& model, const EngineFlags& flags, uint3
 
 Result<void> run(const RunCommand& options) {
   TRY(check_options(options.sampling));
-  const std::unique_ptr<Model> model = TRY(open_model(options.engine));
+  const bool tells = options.stats || ::isatty(STDERR_FILENO) == 1;
+  const std::unique_ptr<Model> model =
+      TRY(open_model(options.engine, {}, tells ? Telling::always : Telling::if_needed));
   Session session = TRY(open_session(*model, options.engine));
-
-  if (options.stats || ::isatty(STDERR_FILENO) == 1) say_device(*model, options.engine);
 
   LoadingLine loading(model->plan().weights());
   TRY(model->load(options.engine.load));

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/utf8.h"
-#include "engine/doctor.h"
+#include "device_line.h"
 #include "engine/model_list.h"
 #include "engine/registry.h"
 #include "model_path.h"
@@ -122,10 +122,7 @@ Result<void> serve(const ServeCommand& options) {
       const std::string& name = (*model)->name();
       log(LogLevel::info, "ready: http://{} serves {} ({} tokens per request, {} in all) on {}", server->address(),
           name, (*model)->engine().n_context(), (*model)->engine().n_kv_tokens(),
-          (*model)->engine().model().backend().name());
-      if (!(*model)->engine().model().is_on_gpu() && options.engine.device == "auto") {
-        if (const auto hint = unused_gpu_hint()) log(LogLevel::warn, "{}", *hint);
-      }
+          device_line((*model)->engine().model(), options.engine.device));
     } else if (model.error().code != ErrorCode::draining) {
       const std::lock_guard lock(mutex);
       outcome = std::move(model.error());

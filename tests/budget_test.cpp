@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "support/golden_check.h"
 #include "support/loaded_model.h"
 #include "support/support.h"
 #include "support/tiny_model.h"
@@ -101,12 +102,11 @@ TEST(Budget, TheBundledQuantizedModelGivesTheSameBits) {
 
 // Families with windows, sinks, fused projections, shared experts and rope factors.
 TEST(Budget, GoldenModelsGiveTheSameBits) {
-  const char* folder = std::getenv("ROCMFORGE_GOLDEN_MODELS");
   size_t n_tried = 0;
   for (const char* name :
        {"llama-tied-ropefreqs", "gemma3", "phi3-longrope", "gpt2", "qwen3moe", "mixtral", "glm4moe", "gpt-oss"}) {
-    const std::string path = std::string(folder != nullptr ? folder : "") + "/" + name + ".gguf";
-    if (!std::filesystem::exists(path)) continue;
+    const std::string path = testing::model_file(name);
+    if (path.empty()) continue;
     expect_same_bits(path);
     n_tried++;
   }

@@ -16,7 +16,7 @@ import time
 import unittest
 
 import cli_test
-from cli_test import FAILED, GOOD, CliTest, run
+from cli_test import FAILED, GOOD, UNUSED_GPU, CliTest, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STORY = ROOT / "models" / "story-q4_k_m.gguf"
@@ -303,13 +303,60 @@ class Models(CliTest):
         self.assertEqual(done.returncode, GOOD, done.stderr)
 
 
+# A machine that this one is not, for one command: files under /sys of our own, in a mount namespace.
+PRETEND = """set -e
+mount -t tmpfs none /sys/bus/pci/devices
+mkdir /sys/bus/pci/devices/0000:03:00.0
+echo 0x030000 > /sys/bus/pci/devices/0000:03:00.0/class
+echo 0x1002 > /sys/bus/pci/devices/0000:03:00.0/vendor
+exec "$@"
+"""
+
+
 class Doctor(CliTest):
+    def report(self):
+        done = run("doctor", "--json")
+        self.assertIn(done.returncode, (GOOD, UNUSED_GPU), done.stderr)
+        return json.loads(done.stdout)
+
     def test_says_how_things_are(self):
-        self.assertRegex(self.good("doctor"), r"(?m)^ok +cpu +cpu \(")
-        report = json.loads(self.good("doctor", "--json"))
-        topics = {f["topic"]: f["health"] for f in report["findings"]}
+        self.assertRegex(run("doctor").stdout.decode(), r"(?m)^ok +cpu +cpu \(")
+        topics = {f["topic"]: f["health"] for f in self.report()["findings"]}
         self.assertEqual(topics["cpu"], "ok")
         self.assertLessEqual({"memory", "hip", "cuda", "models", "bundled"}, topics.keys())
+
+    def pretend(self, *args):
+        within = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", PRETEND, "sh"]
+        if os.path.exists("/dev/kfd") or os.path.exists("/dev/nvidiactl"):
+            self.skipTest("a GPU is here")
+        if shutil.which("unshare") is None or subprocess.run(within + ["true"], capture_output=True).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        return subprocess.run([*within, cli_test.BINARY, *args], capture_output=True, stdin=subprocess.DEVNULL)
+
+    def test_a_gpu_that_cannot_be_used_is_exit_code_3(self):
+        self.assertEqual(self.report()["findings"][2]["fact"], "no AMD GPU in this machine")
+        done = self.pretend("doctor")
+        self.assertEqual(done.returncode, UNUSED_GPU, done.stdout)
+        self.assertIn(b"sudo modprobe amdgpu", done.stdout)
+        self.assertEqual(done.stderr, b"rocmforge: a GPU is in this machine and cannot be used\n")
+
+    def test_run_says_in_one_line_why_not_on_the_gpu(self):
+        done = self.pretend("run", "-n", "1")
+        self.assertEqual(done.returncode, GOOD)
+        self.assertRegex(done.stderr.decode(), r"\Arocmforge: runs on cpu \([^\n]+; not on a GPU: [^\n]+\n\Z")
+        done = self.pretend("run", "-n", "1", "--device", "cpu")
+        self.assertEqual((done.returncode, done.stderr), (GOOD, b""))
+        done = self.pretend("run", "-n", "1", "--device", "gpu")  # never another device instead
+        self.assertEqual((done.returncode, done.stdout), (FAILED, b""))
+
+    def test_a_library_of_rocm_can_be_chosen(self):
+        env = {"ROCMFORGE_HIP_LIBRARY": "/nowhere/libamdhip64.so.6"}
+        absent = json.loads(run("devices", "--json", env=env).stdout)["absent"]
+        hip = [a for a in absent if a.startswith("hip:")]
+        if any("no librocmforge-hip.so" in a for a in hip):
+            self.skipTest("the HIP module is not built")
+        self.assertEqual(len(hip), 1, absent)
+        self.assertIn("/nowhere/libamdhip64.so.6", hip[0])
 
 
 if __name__ == "__main__":

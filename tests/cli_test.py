@@ -19,7 +19,7 @@ import unittest
 
 BINARY = None
 SANITIZED = False
-GOOD, FAILED, BAD_USAGE = 0, 1, 2
+GOOD, FAILED, BAD_USAGE, UNUSED_GPU = 0, 1, 2, 3
 
 
 def run(*args, env=None, **kwargs):

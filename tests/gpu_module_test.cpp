@@ -70,6 +70,8 @@ TEST(GpuModule, TheHipModuleRunsAGoldenThroughTheStandIn) {
   for (const gpu::FoundDevice& device : survey.devices) {
     if (device.module == "hip" && device.name.find("emulation") != std::string::npos) found.push_back(device);
   }
+  // The stand-in's first one is integrated.
+  EXPECT_TRUE(found.size() == 4 && found[3].is_integrated && found[3].index == 0);
   ASSERT_EQ(found.size(), 4u) << (survey.absences.empty() ? "" : survey.absences[0]);
   for (const gpu::FoundDevice& device : found) {
     SCOPED_TRACE(device.name);

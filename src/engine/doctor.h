@@ -29,6 +29,8 @@ struct Finding {
 struct GpuLibrary {
   std::string name;          // "libamdhip64.so.6"; empty: none was found
   std::string version = {};  // "6.3"; empty: not known
+  std::string path = {};     // of the file that the loader took
+  std::string why_not = {};  // the loader's words, where one was named and none was found
 };
 
 struct Machine {
@@ -42,6 +44,9 @@ struct Machine {
 
   std::optional<std::string> hip_module = {}, cuda_module = {};  // where they lie
   std::vector<std::string> hip_targets;                          // "gfx1100": what the module has code for
+  std::optional<std::string> hip_override = {};                  // HSA_OVERRIDE_GFX_VERSION
+  std::string hip_library_choice = {};                           // ROCMFORGE_HIP_LIBRARY
+  std::string source_tree = {};  // where the program was built; empty when it is installed
   GpuLibrary hip_library, cuda_library;
   gpu::Survey gpus;
 };
@@ -51,10 +56,13 @@ std::vector<Finding> examine(const Machine& machine);
 // The GPUs that AMD's kernel driver shows below `root`, by their targets: "gfx1100".
 std::vector<std::string> amd_targets(const std::string& root);
 
-// What to say when a model runs on the CPU beside a card that no module is there for; nothing when all is well.
-std::optional<std::string> unused_gpu_hint(const Machine& machine);
-// The same for this machine; looks at files only, no driver is opened.
-std::optional<std::string> unused_gpu_hint();
+// Why no GPU is used, in a few words, from files alone: no driver is opened. kNoGpu where that is the reason.
+inline constexpr std::string_view kNoGpu = "there is none";
+std::string why_not_gpu(const Machine& machine);
+std::string why_not_gpu();
+
+// A GPU is in this machine, and none can be used.
+bool has_unused_gpu(const Machine& machine);
 
 // Everything but cpu, cpu_error and available_bytes, as it is here.
 Machine look_at_machine();

@@ -1,10 +1,11 @@
 #include "engine/model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <thread>
 
-#include "base/log.h"
 #include "base/read_ahead.h"
 #include "base/thread.h"
 #include "base/units.h"
@@ -93,7 +94,7 @@ Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelO
   auto model = backend.ok() ? on_gpu(*std::move(backend), file, options) : std::move(backend).error();
   if (model.ok()) return model;
   auto instead = on_cpu(file, options);
-  if (instead.ok()) log(LogLevel::warn, "the CPU is used: {}", model.error().message);
+  if (instead.ok()) (*instead)->gpu_refusal_ = std::move(model.error().message);
   return instead;
 }
 

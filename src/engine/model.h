@@ -5,7 +5,7 @@
 // same bits either way.
 //
 // auto is the first GPU that opens, computes every step of the model and holds all of it (or what vram_bytes leaves
-// resident of it); where there is none, the CPU. A GPU that was there and could not be used is told in the log.
+// resident of it); where there is none, the CPU.
 //
 // Threads: one pass at a time; see weights/weight_store.h for what may run beside it.
 
@@ -53,6 +53,8 @@ class Model {
   Backend& backend() const { return *backend_; }
   // Its weights, keys and values are in the memory of a GPU, not in the machine's.
   bool is_on_gpu() const { return is_on_gpu_; }
+  // Why auto did not take the GPU that there was; empty where none was found, or another device was asked for.
+  const std::string& gpu_refusal() const { return gpu_refusal_; }
 
   // Read on the first call.
   Result<const tokenizer::Tokenizer*> tokenizer();
@@ -74,6 +76,7 @@ class Model {
   std::optional<tokenizer::Tokenizer> tokenizer_;
   LoadControl control_;
   bool is_on_gpu_ = false;
+  std::string gpu_refusal_;
 };
 
 }  // namespace rocmforge

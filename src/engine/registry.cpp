@@ -99,6 +99,7 @@ std::vector<ModelEntry> ModelRegistry::list() const {
                       .facts = entry->source.facts,
                       .engine = {},
                       .counts = {},
+                      .device = {},
                       .load_seconds = entry->load_seconds,
                       .n_loads = entry->n_loads});
       models.push_back(entry->model);
@@ -114,6 +115,7 @@ std::vector<ModelEntry> ModelRegistry::list() const {
   for (size_t i = 0; i < list.size(); i++) {
     if (!models[i]) continue;
     list[i].engine = models[i]->engine().stats();
+    list[i].device = models[i]->engine().model().backend().name();
     list[i].counts.add_counts(*list[i].engine);
   }
   return list;

@@ -62,6 +62,7 @@ struct ModelEntry {
   std::optional<ModelFacts> facts = {};    // once it was loaded or listed
   std::optional<EngineStats> engine = {};  // when ready; its `loading` tells how far the weights are
   EngineStats counts = {};                 // of this engine and of those before it: a reload starts no count anew
+  std::string device = {};                 // that computes, when ready
   double load_seconds = 0;                 // of the last load
   uint64_t n_loads = 0;                    // begun
 };

@@ -38,7 +38,8 @@ void log_load(const std::string& name, double load_seconds, const Result<std::sh
                              {"seconds", load_seconds},
                              {"bytes", (*opened)->engine().memory_bill().total()},
                              {"kv_tokens", uint64_t{(*opened)->engine().n_kv_tokens()}},
-                             {"chat_template", name_of((*opened)->chat_template().source())}};
+                             {"chat_template", name_of((*opened)->chat_template().source())},
+                             {"device", (*opened)->engine().model().backend().name()}};
   log_event(LogLevel::info, "model loaded", fields);
 }
 
@@ -161,6 +162,9 @@ Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
     if (entries.size() > 1) engine_options.kv_percent = kSharedKvPercent;
   }
   auto model = TRY(Model::open(entry.source.path, model_options));
+  if (!model->gpu_refusal().empty()) {
+    log(LogLevel::warn, "{}: the CPU is used: {}", entry.source.name, model->gpu_refusal());
+  }
   const uint64_t budget = settle(entry, *model);
   if (engine_options.max_bytes == 0 && budget != 0) {
     const std::lock_guard lock(mutex);

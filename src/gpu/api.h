@@ -12,7 +12,7 @@
 
 namespace rocmforge::gpu {
 
-inline constexpr uint32_t kApiVersion = 3;
+inline constexpr uint32_t kApiVersion = 4;
 
 enum class GpuStatus : int32_t {
   ok = 0,
@@ -34,6 +34,7 @@ struct GpuGraph;
 struct GpuDeviceInfo {
   char name[128];
   uint64_t memory_bytes;
+  uint32_t is_integrated;  // 1: it shares the machine's memory
 };
 
 struct Grid {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -66,6 +67,14 @@ Result<const GpuApi*> open_module(const std::string& name, const std::vector<std
   return unavailable(fmt::format("{}: no {}", name, file));
 }
 
+void rank_devices(std::vector<FoundDevice>& devices) {
+  std::ranges::stable_sort(devices, [](const FoundDevice& a, const FoundDevice& b) {
+    if (a.is_integrated != b.is_integrated) return b.is_integrated;
+    return a.memory_bytes > b.memory_bytes;
+  });
+  for (size_t i = 0; i < devices.size(); i++) devices[i].id = fmt::format("gpu:{}", i);
+}
+
 Survey find_devices(const std::vector<std::string>& folders) {
   Survey out;
   for (const char* name : kGpuModules) {
@@ -85,15 +94,20 @@ Survey find_devices(const std::vector<std::string>& folders) {
         out.absences.push_back(fmt::format("{}: device {}: {}", name, i, (*api)->last_error()));
         continue;
       }
-      out.devices.push_back({fmt::format("gpu:{}", out.devices.size()), name, info.name, info.memory_bytes, i});
+      out.devices.push_back({"", name, info.name, info.memory_bytes, i, info.is_integrated != 0});
     }
   }
+  rank_devices(out.devices);
   return out;
 }
 
 Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders) {
   Result<std::unique_ptr<Backend>> last = std::unique_ptr<Backend>();
+  bool has_card = false;
   for (const FoundDevice& found : find_devices(folders).devices) {
+    if (found.is_integrated && has_card)
+      break;  // it is slower than the card that does not open, and often than the CPU
+    has_card |= !found.is_integrated;
     last = open_found(found, folders);
     if (last.ok()) break;
   }

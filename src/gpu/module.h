@@ -2,8 +2,8 @@
 // Finds GPUs: opens the modules beside the program and asks each for its devices. A missing module, driver or device is
 // reported, and is an error only when a device is requested by name.
 //
-//   gpu, gpu:N       device N of those found, AMD's before NVIDIA's
-//   emu, emu:64      the emulation with waves of 32 or 64 lanes; never listed among GPUs
+//   gpu, gpu:N       device N of those found: cards before integrated GPUs, more memory before less, AMD before NVIDIA
+//   emu, emu:64      the emulation with waves of 32 or 64 lanes; never counted among the others
 //
 // Threads: any. Modules stay open: drivers do not support being closed.
 
@@ -29,18 +29,23 @@ struct FoundDevice {
   std::string name;
   uint64_t memory_bytes = 0;
   uint32_t index = 0;  // among the module's
+  bool is_integrated = false;
 };
 
 struct Survey {
   std::vector<FoundDevice> devices;
   std::vector<std::string> absences;  // "cuda: libcuda.so.1: cannot open shared object file"
 };
+// Sorts as gpu:N counts, and names them so.
+void rank_devices(std::vector<FoundDevice>& devices);
+
 Survey find_devices(const std::vector<std::string>& folders);
 
 // device_unavailable: no such device; the message gives the reason.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
 
-// The first GPU that opens; null if there is none. If GPUs exist and none opens, the last one's error.
+// The first GPU that opens, an integrated one only where there is no other; null if there is none. If GPUs exist and
+// none opens, the last one's error.
 Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders);
 
 }  // namespace rocmforge::gpu

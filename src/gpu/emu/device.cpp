@@ -137,6 +137,7 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
   std::snprintf(out->name, sizeof out->name, "emulation, wave %u, %s", kDevices[index].wave,
                 kNames[static_cast<int>(kDevices[index].fragment)]);
   out->memory_bytes = controls().memory_bytes;
+  out->is_integrated = 0;
   return GpuStatus::ok;
 }
 

@@ -33,6 +33,7 @@ static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
 constexpr int kClusterDimension = 4;
 constexpr int kProgrammaticSerialization = 6;
 constexpr int kMaxDynamicShared = 8;  // CUfunction_attribute
+constexpr int kIntegrated = 18;       // CUdevice_attribute
 
 struct More {
   Code (*retain_context)(void** out, int device) = nullptr;
@@ -40,6 +41,7 @@ struct More {
   Code (*error_text)(Code code, const char** out) = nullptr;
   Code (*set_attribute)(void* function, int attribute, int value) = nullptr;
   LaunchKernel launch = nullptr;
+  Code (*device_attribute)(int* out, int attribute, int device) = nullptr;
   Code (*launch_with)(const LaunchConfig* config, void* function, void** params, void** extra) = nullptr;
 };
 
@@ -56,6 +58,7 @@ bool load_more(void* library) {
     return found != nullptr;
   };
   take(m.launch_with, "cuLaunchKernelEx");  // absent from drivers that are older than Hopper
+  take(m.device_attribute, "cuDeviceGetAttribute");
   return take(m.retain_context, "cuDevicePrimaryCtxRetain") && take(m.set_context, "cuCtxSetCurrent") &&
          take(m.error_text, "cuGetErrorString") && take(m.set_attribute, "cuFuncSetAttribute") &&
          take(m.launch, "cuLaunchKernel");
@@ -107,6 +110,11 @@ const char* describe(Code code) {
   return more().error_text(code, &text) == 0 ? text : nullptr;
 }
 
+bool is_integrated(int device) {
+  int value = 0;
+  return more().device_attribute != nullptr && more().device_attribute(&value, kIntegrated, device) == 0 && value != 0;
+}
+
 constexpr const char* kLibraries[] = {"libcuda.so.1", nullptr};
 
 constexpr FunctionNames kNames = {
@@ -144,7 +152,7 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"cuda",       kLibraries,      &kNames, load_more, launch,
-                        allow_shared, kMaxSharedBytes, use,     describe,  kKernelFiles};
+const Vendor kVendor = {"cuda",       kLibraries,      nullptr, &kNames,  load_more,     launch,
+                        allow_shared, kMaxSharedBytes, use,     describe, is_integrated, kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

@@ -78,6 +78,7 @@ using LaunchKernel = Code (*)(void* function, unsigned grid_x, unsigned grid_y, 
 struct Vendor {
   const char* module;            // "cuda"
   const char* const* libraries;  // names to try, null at the end
+  const char* library_variable;  // of the environment: the one library to try instead; null where there is none
   const FunctionNames* names;
   // Looks up further functions in the library; false if one is missing.
   bool (*load_more)(void* library);
@@ -89,7 +90,8 @@ struct Vendor {
   // Makes the device current for the calling thread.
   Code (*use)(int device);
   const char* (*describe)(Code code);
-  const KernelFile* files;  // null name at the end
+  bool (*is_integrated)(int device);  // false, too, where the driver does not say
+  const KernelFile* files;            // null name at the end
 };
 
 }  // namespace rocmforge::gpu::modules

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -29,7 +30,11 @@ struct Library {
 
   Library() {
     void* handle = nullptr;
-    for (const char* const* name = kVendor.libraries; *name != nullptr && handle == nullptr; name++) {
+    const char* chosen = kVendor.library_variable != nullptr ? std::getenv(kVendor.library_variable) : nullptr;
+    const char* const only[] = {chosen, nullptr};
+    const bool is_chosen = chosen != nullptr && *chosen != 0;
+    for (const char* const* name = is_chosen ? only : kVendor.libraries; *name != nullptr && handle == nullptr;
+         name++) {
       handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
       if (handle == nullptr) why_not += std::string(why_not.empty() ? "" : "; ") + dlerror();
     }
@@ -115,6 +120,7 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
   if (const Code code = driver().device_name(out->name, sizeof out->name, device); code != 0) return result(code);
   if (const Code code = driver().device_memory(&n_bytes, device); code != 0) return result(code);
   out->memory_bytes = n_bytes;
+  out->is_integrated = kVendor.is_integrated(device) ? 1 : 0;
   return GpuStatus::ok;
 }
 

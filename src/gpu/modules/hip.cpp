@@ -11,11 +11,13 @@ namespace rocmforge::gpu::modules {
 namespace {
 
 constexpr unsigned kMaxSharedBytes = 64 << 10;
+constexpr int kIntegrated = 16;  // hipDeviceAttribute_t, from ROCm 5 on
 
 struct More {
   Code (*set_device)(int device) = nullptr;
   const char* (*error_text)(Code code) = nullptr;
   LaunchKernel launch = nullptr;
+  Code (*device_attribute)(int* out, int attribute, int device) = nullptr;
 };
 
 More& more() {
@@ -30,6 +32,7 @@ bool load_more(void* library) {
     std::memcpy(&function, &found, sizeof found);
     return found != nullptr;
   };
+  take(m.device_attribute, "hipDeviceGetAttribute");
   return take(m.set_device, "hipSetDevice") && take(m.error_text, "hipGetErrorString") &&
          take(m.launch, "hipModuleLaunchKernel");
 }
@@ -51,6 +54,11 @@ Code use(int device) {
 
 const char* describe(Code code) {
   return more().error_text(code);
+}
+
+bool is_integrated(int device) {
+  int value = 0;
+  return more().device_attribute != nullptr && more().device_attribute(&value, kIntegrated, device) == 0 && value != 0;
 }
 
 constexpr const char* kLibraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", nullptr};
@@ -90,7 +98,8 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"hip",   kLibraries,      &kNames, load_more, launch,
-                        nullptr, kMaxSharedBytes, use,     describe,  kKernelFiles};
+const Vendor kVendor = {"hip",         kLibraries,  "ROCMFORGE_HIP_LIBRARY", &kNames, load_more,
+                        launch,        nullptr,     kMaxSharedBytes,         use,     describe,
+                        is_integrated, kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

@@ -81,6 +81,12 @@ RF_HIP int hipDeviceTotalMem(size_t* n_bytes, int index) {
   *n_bytes = info.memory_bytes;
   return code(status);
 }
+// Of all attributes only whether the device is integrated: the first one is, so that ranking shows.
+RF_HIP int hipDeviceGetAttribute(int* out, int attribute, int index) {
+  if (attribute != 16) return 1;
+  *out = index == 0 ? 1 : 0;
+  return 0;
+}
 RF_HIP int hipMemGetInfo(size_t* free, size_t* total) {
   uint64_t free_bytes = 0, total_bytes = 0;
   const GpuStatus status = emu::api().memory(device(), &free_bytes, &total_bytes);

@@ -22,6 +22,7 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.begin_object().key("id").value(entry.name).key("object").value("model");
   w.key("created").value(entry.modified_seconds).key("owned_by").value("rocmforge");
   w.key("state").value(state_name(entry.state));
+  if (!entry.device.empty()) w.key("device").value(entry.device);
   if (entry.error) w.key("error").value(error_name(entry.error->code));
   if (entry.facts) {
     // The names that clients of other servers look for.

@@ -38,6 +38,7 @@ double load_progress(const LoadingStats& loading) {
 
 void write_state(JsonWriter& w, const ModelEntry& entry) {
   w.begin_object().key("name").value(entry.name).key("state").value(state_name(entry.state));
+  if (!entry.device.empty()) w.key("device").value(entry.device);
   if (entry.engine) {
     const EngineStats& stats = *entry.engine;
     w.key("running").value(stats.n_running).key("waiting").value(stats.n_waiting);

@@ -163,14 +163,15 @@ Result<Descriptor> CodeObject::descriptor(const std::string& name) const {
                     TRY(image.at<uint32_t>(at + 44)), TRY(image.at<uint16_t>(at + 56))};
 }
 
-Result<std::vector<Instruction>> CodeObject::disassemble(const std::string& name) const {
+namespace {
+
+std::vector<Instruction> parse_lines(const std::vector<Line>& lines) {
   std::vector<Instruction> instructions;
   std::unordered_map<uint64_t, uint32_t> at;
-  for (const Line& line : TRY(disassemble_kernel(elf_, name))) {
-    Instruction i = parse_instruction(line.text);
-    i.address = line.address;
+  for (const Line& line : lines) {
     at[line.address] = static_cast<uint32_t>(instructions.size());
-    instructions.push_back(std::move(i));
+    instructions.push_back(parse_instruction(line.text));
+    instructions.back().address = line.address;
   }
   for (Instruction& i : instructions) {
     if (i.kind != Class::branch) continue;
@@ -185,21 +186,43 @@ Result<std::vector<Instruction>> CodeObject::disassemble(const std::string& name
   return instructions;
 }
 
-Result<const Kernel*> CodeObject::kernel(const std::string& name) {
+}  // namespace
+
+Result<std::vector<const Kernel*>> CodeObject::decode(const std::vector<std::string>& names) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second.get();
-  auto kernel = std::make_unique<Kernel>();
-  kernel->name = name;
-  kernel->target = target_;
-  kernel->image = image_.data();
-  kernel->image_bytes = image_.size();
-  kernel->descriptor = TRY(descriptor(name));
-  kernel->instructions = TRY(disassemble(name));
-  const uint64_t entry = symbols_.at(name + ".kd") + static_cast<uint64_t>(kernel->descriptor.entry);
-  if (kernel->instructions.empty() || kernel->instructions[0].address != entry) {
-    return bad("the disassembler gave no code of " + name);
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (!kernels_.contains(name)) missing.push_back(name);
   }
-  return (kernels_[name] = std::move(kernel)).get();
+  if (!missing.empty()) {
+    const auto text = TRY(disassemble(elf_, missing));
+    for (const std::string& name : missing) {
+      auto kernel = std::make_unique<Kernel>();
+      kernel->name = name;
+      kernel->target = target_;
+      kernel->image = image_.data();
+      kernel->image_bytes = image_.size();
+      kernel->descriptor = TRY(descriptor(name));
+      if (const auto found = text.find(name); found != text.end()) kernel->instructions = parse_lines(found->second);
+      const uint64_t entry = symbols_.at(name + ".kd") + static_cast<uint64_t>(kernel->descriptor.entry);
+      if (kernel->instructions.empty() || kernel->instructions[0].address != entry) {
+        return bad("the disassembler gave no code of " + name);
+      }
+      kernels_[name] = std::move(kernel);
+    }
+  }
+  std::vector<const Kernel*> out;
+  for (const std::string& name : names) out.push_back(kernels_[name].get());
+  return out;
+}
+
+Result<const Kernel*> CodeObject::kernel(const std::string& name) {
+  TRY(descriptor(name));  // there is one
+  return TRY(decode({name}))[0];
+}
+
+Result<std::vector<const Kernel*>> CodeObject::all_kernels() {
+  return decode(kernel_names());
 }
 
 }  // namespace rocmforge::gpu::isa

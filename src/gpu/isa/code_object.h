@@ -60,11 +60,13 @@ class CodeObject {
   std::vector<std::string> kernel_names() const;
   // Disassembled the first time it is asked for, by llvm-objdump (ROCMFORGE_OBJDUMP, or llvm-objdump-19).
   Result<const Kernel*> kernel(const std::string& name);
+  // All of them at once.
+  Result<std::vector<const Kernel*>> all_kernels();
 
  private:
   Result<void> load_elf();
   Result<Descriptor> descriptor(const std::string& name) const;
-  Result<std::vector<Instruction>> disassemble(const std::string& name) const;
+  Result<std::vector<const Kernel*>> decode(const std::vector<std::string>& names);
 
   Target target_;
   std::vector<std::byte> elf_;

@@ -1,6 +1,7 @@
 #include "gpu/isa/disassemble.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,7 +79,8 @@ bool has_disassembler() {
   return output_of({disassembler(), "--version"}).ok();
 }
 
-Result<std::vector<Line>> disassemble_kernel(std::span<const std::byte> elf, const std::string& name) {
+Result<std::map<std::string, std::vector<Line>>> disassemble(std::span<const std::byte> elf,
+                                                             const std::vector<std::string>& names) {
   const OpenFile file(::memfd_create("code object", 0));
   for (size_t at = 0; at < elf.size();) {
     const ssize_t n = ::write(file.fd(), elf.data() + at, elf.size() - at);
@@ -86,21 +88,26 @@ Result<std::vector<Line>> disassemble_kernel(std::span<const std::byte> elf, con
     at += static_cast<size_t>(n);
   }
   const std::string path = "/proc/self/fd/" + std::to_string(file.fd());
-  const std::string text =
-      TRY(output_of({disassembler(), "--disassemble-symbols=" + name, "--no-show-raw-insn", path}));
-  // A tab, the instruction, "// ADDRESS: WORDS".
-  std::vector<Line> lines;
+  const std::string symbols = fmt::format("--disassemble-symbols={}", fmt::join(names, ","));
+  const std::string text = TRY(output_of({disassembler(), symbols, "--no-show-raw-insn", path}));
+  // "ADDRESS <KERNEL>:", then for each instruction a tab, itself, "// ADDRESS: WORDS".
+  std::map<std::string, std::vector<Line>> kernels;
+  std::vector<Line>* lines = nullptr;
   for (size_t from = 0; from < text.size();) {
     const size_t end = std::min(text.find('\n', from), text.size());
     const std::string line = text.substr(from, end - from);
     from = end + 1;
+    if (line.ends_with(">:")) {
+      const size_t name = line.find('<') + 1;
+      lines = &kernels[line.substr(name, line.size() - 2 - name)];
+    }
     const size_t comment = line.find("//");
-    if (!line.starts_with('\t') || comment == std::string::npos) continue;
+    if (!line.starts_with('\t') || comment == std::string::npos || lines == nullptr) continue;
     std::string instruction = line.substr(1, comment - 1);
     while (!instruction.empty() && std::isspace(static_cast<unsigned char>(instruction.back()))) instruction.pop_back();
-    lines.push_back({std::strtoull(line.c_str() + comment + 2, nullptr, 16), std::move(instruction)});
+    lines->push_back({std::strtoull(line.c_str() + comment + 2, nullptr, 16), std::move(instruction)});
   }
-  return lines;
+  return kernels;
 }
 
 }  // namespace rocmforge::gpu::isa

@@ -1,8 +1,9 @@
 #pragma once
-// Runs llvm-objdump on a code object.
+// Runs llvm-objdump on a code object, once for any number of kernels.
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct Line {
   std::string text;  // the instruction alone
 };
 
-Result<std::vector<Line>> disassemble_kernel(std::span<const std::byte> elf, const std::string& name);
+// By kernel. names: of letters, digits and underscores.
+Result<std::map<std::string, std::vector<Line>>> disassemble(std::span<const std::byte> elf,
+                                                             const std::vector<std::string>& names);
 
 }  // namespace rocmforge::gpu::isa

@@ -65,8 +65,10 @@ void v_ldexp_f32(Wave& w, const Instruction& i) {
   }
 }
 
-// dst = a * b + c, where op_sel_hi says which are halves and op_sel which halves; kLow: rounded to a half.
-template <bool kLow>
+// dst = a * b + c, where op_sel_hi says which are halves and op_sel which halves; rounded to a half of the destination
+// where one is named.
+enum class MixInto : uint8_t { all, low, high };
+template <MixInto kInto>
 void v_fma_mix(Wave& w, const Instruction& i) {
   for (U h = 0; h < w.n_halves; h++) {
     float in[3][kHalf];
@@ -83,12 +85,13 @@ void v_fma_mix(Wave& w, const Instruction& i) {
       }
     }
     U* to = w.reg(i.o[0].index, h);
-    if constexpr (kLow) {
+    if constexpr (kInto != MixInto::all) {
       // A double holds the product, and its sum but for the last bits: rounded twice only where a half could hardly
       // tell.
       put(w, h, to, [&](U l) {
         const double sum = std::fma(static_cast<double>(in[0][l]), static_cast<double>(in[1][l]), in[2][l]);
-        return (to[l] & 0xFFFF0000u) | std::bit_cast<uint16_t>(static_cast<_Float16>(sum));
+        const U half = std::bit_cast<uint16_t>(static_cast<_Float16>(sum));
+        return kInto == MixInto::low ? (to[l] & 0xFFFF0000u) | half : (to[l] & 0xFFFFu) | half << 16;
       });
     } else {
       put(w, h, to, [&](U l) { return b32(finish(i, std::fma(in[0][l], in[1][l], in[2][l]))); });
@@ -121,6 +124,8 @@ void add_floats(Table& t) {
   t["v_ceil_f32"] = kFloat1<([](float a) { return std::ceil(a); })>;
   t["v_rndne_f32"] = kFloat1<([](float a) { return std::nearbyint(a); })>;
   t["v_fract_f32"] = kFloat1<fraction>;
+  t["v_max3_f32"] = kFloat3<([](float a, float b, float c) { return largest(largest(a, b), c); })>;
+  t["v_min3_f32"] = kFloat3<([](float a, float b, float c) { return smallest(smallest(a, b), c); })>;
   t["v_ldexp_f32"] = {v_ldexp_f32, kOutputModifiers};
   t["v_cvt_f32_i32"] = kWord1<([](U a) { return b32(static_cast<float>(as_signed(a))); })>;
   t["v_cvt_f32_u32"] = kWord1<([](U a) { return b32(static_cast<float>(a)); })>;
@@ -132,8 +137,9 @@ void add_floats(Table& t) {
   t["v_cvt_f32_ubyte3"] = kWord1<([](U a) { return b32(byte_of<3>(a)); })>;
   t["v_cvt_f16_f32"] = {v_cvt_f16_f32, kOutputModifiers | kSdwa};
   t["v_cvt_f32_f16"] = {v_cvt_f32_f16, kOutputModifiers | kHalves | kSdwa};
-  t["v_fma_mix_f32"] = {v_fma_mix<false>, kPacked | kOutputModifiers};
-  t["v_fma_mixlo_f16"] = {v_fma_mix<true>, kPacked};
+  t["v_fma_mix_f32"] = {v_fma_mix<MixInto::all>, kPacked | kOutputModifiers};
+  t["v_fma_mixlo_f16"] = {v_fma_mix<MixInto::low>, kPacked};
+  t["v_fma_mixhi_f16"] = {v_fma_mix<MixInto::high>, kPacked};
 }
 
 }  // namespace rocmforge::gpu::isa

@@ -1,5 +1,7 @@
 // Vector instructions of integers.
 
+#include <algorithm>
+
 #include "gpu/isa/lanes.h"
 
 namespace rocmforge::gpu::isa {
@@ -172,6 +174,12 @@ void add_integers(Table& t) {
   t["v_min_u32"] = kWord2<([](U a, U b) { return a < b ? a : b; })>;
   t["v_max_i32"] = kWord2<([](U a, U b) { return as_signed(a) > as_signed(b) ? a : b; })>;
   t["v_min_i32"] = kWord2<([](U a, U b) { return as_signed(a) < as_signed(b) ? a : b; })>;
+  t["v_max3_u32"] = kWord3<([](U a, U b, U c) { return std::max({a, b, c}); })>;
+  t["v_min3_u32"] = kWord3<([](U a, U b, U c) { return std::min({a, b, c}); })>;
+  t["v_max3_i32"] =
+      kWord3<([](U a, U b, U c) { return static_cast<U>(std::max({as_signed(a), as_signed(b), as_signed(c)})); })>;
+  t["v_min3_i32"] =
+      kWord3<([](U a, U b, U c) { return static_cast<U>(std::min({as_signed(a), as_signed(b), as_signed(c)})); })>;
   t["v_and_or_b32"] = kWord3<([](U a, U b, U c) { return (a & b) | c; })>;
   t["v_or3_b32"] = kWord3<([](U a, U b, U c) { return a | b | c; })>;
   t["v_xor3_b32"] = kWord3<([](U a, U b, U c) { return a ^ b ^ c; })>;

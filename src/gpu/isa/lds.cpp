@@ -10,10 +10,11 @@ void Lds::clear() {
   phase_ = 1;
 }
 
-const char* Lds::trace(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave) {
+const char* Lds::trace(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave, const std::byte* data) {
   const auto self = static_cast<uint8_t>(wave);
   for (uint64_t b = address; b < address + n_bytes; b++) {
     Trace& t = traces_[b];
+    if (access == Access::write && t.is_written && bytes_[b] == data[b - address]) continue;
     const bool other_wrote = t.write_phase == phase_ && t.writer != self;
     const bool other_read = t.read_phase == phase_ && t.reader != self;
     const bool both_atomic = access == Access::atomic && t.was_atomic;

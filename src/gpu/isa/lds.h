@@ -1,6 +1,6 @@
 #pragma once
 // The shared memory of a block, with a record of who wrote and read each byte: two waves may touch a byte only with a
-// barrier between them, unless both only read, or both are atomic.
+// barrier between them, unless both only read, both are atomic, or the second writes what is there.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +24,10 @@ class Lds {
   std::byte* at(uint64_t address) { return bytes_.data() + address; }
 
   // Null when the access is fine, else what is wrong with it.
-  const char* check(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave) {
+  // data: what a write will put there.
+  const char* check(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave, const std::byte* data = nullptr) {
     if (address > bytes_.size() || n_bytes > bytes_.size() - address) return "an access outside of shared memory";
-    return traces_.empty() ? nullptr : trace(address, n_bytes, access, wave);
+    return traces_.empty() ? nullptr : trace(address, n_bytes, access, wave, data);
   }
 
  private:
@@ -37,7 +38,7 @@ class Lds {
     uint8_t writer = kNobody, reader = kNobody;
     bool is_written = false, was_atomic = false;
   };
-  const char* trace(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave);
+  const char* trace(uint64_t address, uint32_t n_bytes, Access access, uint32_t wave, const std::byte* data);
 
   std::vector<std::byte> bytes_;
   std::vector<Trace> traces_;

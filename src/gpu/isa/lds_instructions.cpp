@@ -5,8 +5,9 @@
 namespace rocmforge::gpu::isa {
 namespace {
 
-std::byte* lds_at(Wave& w, const Instruction& i, uint64_t address, uint32_t n_bytes, Access access) {
-  if (const char* fault = w.lds->check(address, n_bytes, access, w.number); fault != nullptr) {
+std::byte* lds_at(Wave& w, const Instruction& i, uint64_t address, uint32_t n_bytes, Access access,
+                  const std::byte* data = nullptr) {
+  if (const char* fault = w.lds->check(address, n_bytes, access, w.number, data); fault != nullptr) {
     w.fail(i, std::string(fault) + " (byte " + std::to_string(address) + ")");
     return nullptr;
   }
@@ -68,10 +69,12 @@ void store(Wave& w, const Instruction& i) {
   for (uint64_t left = w.exec(); left != 0; left &= left - 1) {
     const auto l = static_cast<uint32_t>(std::countr_zero(left));
     const uint64_t at = address_of(w, i.o[0], l, static_cast<uint32_t>(i.offset));
-    std::byte* to = lds_at(w, i, at, kW.bytes, Access::write);
+    std::byte data[kW.bytes];
+    store_from<kW>(w, i.o[1], l, data);
+    std::byte* to = lds_at(w, i, at, kW.bytes, Access::write, data);
     if (to == nullptr) return;
     banks.add(at);
-    store_from<kW>(w, i.o[1], l, to);
+    std::memcpy(to, data, kW.bytes);
   }
   w.store_begins(kLds, true);
 }
@@ -99,9 +102,11 @@ void store_two(Wave& w, const Instruction& i) {
     for (uint32_t k = 0; k < 2; k++) {
       const uint64_t at =
           w.at(i.o[0].index, l) + static_cast<uint64_t>(k != 0 ? i.offset1 : i.offset) * kBytes * kStride;
-      std::byte* to = lds_at(w, i, at, kBytes, Access::write);
+      std::byte data[kBytes];
+      store_from<Width{kBytes}>(w, i.o[1 + k], l, data);
+      std::byte* to = lds_at(w, i, at, kBytes, Access::write, data);
       if (to == nullptr) return;
-      store_from<Width{kBytes}>(w, i.o[1 + k], l, to);
+      std::memcpy(to, data, kBytes);
     }
   }
   w.store_begins(kLds, true);

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/log.h"
 #include "gpu/emu/device.h"
 #include "gpu/isa/counts.h"
 #include "gpu/isa/execute.h"
@@ -26,6 +27,7 @@ struct Engine {
 
   bool fail(const Error& error) {
     const std::lock_guard lock(mutex);
+    if (failure.empty()) log(LogLevel::error, "{}", error.message);
     if (failure.empty()) failure = error.message;
     return false;
   }

@@ -331,6 +331,20 @@ void drop_graph(GpuDevice*, GpuGraph* graph) {
 
 }  // namespace
 
+GpuStatus put_work(GpuDevice* device, GpuStream* stream, std::function<void()> work) {
+  controls().n_launches++;
+  return put(device, stream, {std::move(work)});
+}
+
+std::vector<Allocation> allocations(const GpuDevice& device) {
+  std::vector<Allocation> out;
+  for (const auto& [address, memory_of] : device.memory) {
+    const Guarded& guarded = memory_of.first;
+    out.push_back({guarded.begin(), static_cast<size_t>(guarded.end() - guarded.begin())});
+  }
+  return out;
+}
+
 Controls& controls() {
   static Controls all;
   return all;

@@ -12,6 +12,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "gpu/api.h"
 #include "gpu/emu/block.h"
@@ -44,5 +46,15 @@ struct Controls {
 Controls& controls();
 
 const GpuApi& api();
+
+// For the stand-in of HIP's library (modules/stand_in_hip.cpp), which has kernels of its own kind.
+// Work in a stream's order, captured like a launch.
+GpuStatus put_work(GpuDevice* device, GpuStream* stream, std::function<void()> work);
+// Memory that was given out. REQUIRES: called by work on a stream of the device.
+struct Allocation {
+  const std::byte* from;
+  size_t n_bytes;
+};
+std::vector<Allocation> allocations(const GpuDevice& device);
 
 }  // namespace rocmforge::gpu::emu

@@ -1,5 +1,6 @@
-// A libamdhip64.so.7 without a GPU: HIP's functions over the emulation, for the test that runs the shipped HIP module.
+// A libamdhip64.so.7 without a GPU: HIP's functions over the emulation, for tests that run the shipped HIP module.
 // Code objects are only recognised, not executed; a kernel's name selects its emulated counterpart.
+// With ROCMFORGE_MACHINE_CODE=gfx1100 there is one device of that kind, and kernels run by their own machine code.
 
 #include <cstring>
 #include <mutex>
@@ -7,6 +8,7 @@
 
 #include "gpu/emu/device.h"
 #include "gpu/emu/registry.h"
+#include "gpu/modules/machine_code.h"
 
 namespace {
 
@@ -15,7 +17,14 @@ using namespace rocmforge::gpu;
 // The emulation's first device has NVIDIA's fragments, and kernels that the HIP module has not.
 constexpr int kFirst = 1, kNumDevices = emu::kNumDevices - kFirst;
 
+// HIP's: what a launch that failed leaves behind, for all calls that follow.
+constexpr int kLaunchFailure = 719;
+
 thread_local int current_device = 0;
+
+int n_devices() {
+  return machine_code::is_asked_for() ? 1 : kNumDevices;
+}
 
 GpuDevice* device() {
   static std::mutex mutex;
@@ -28,6 +37,7 @@ GpuDevice* device() {
 }
 
 int code(GpuStatus status) {
+  if (machine_code::is_asked_for() && !machine_code::failure().empty()) return kLaunchFailure;
   switch (status) {
     case GpuStatus::ok:
       return 0;
@@ -60,18 +70,19 @@ RF_HIP int hipInit(unsigned) {
   return 0;
 }
 RF_HIP int hipGetDeviceCount(int* n) {
-  *n = kNumDevices;
+  *n = n_devices();
   return 0;
 }
 RF_HIP int hipSetDevice(int index) {
-  if (index < 0 || index >= kNumDevices) return 101;
+  if (index < 0 || index >= n_devices()) return 101;
   current_device = index;
   return 0;
 }
 RF_HIP int hipDeviceGetName(char* name, int n_bytes, int index) {
   GpuDeviceInfo info{};
   const GpuStatus status = emu::api().info(static_cast<uint32_t>(kFirst + index), &info);
-  std::strncpy(name, info.name, static_cast<size_t>(n_bytes) - 1);
+  const std::string shown = machine_code::is_asked_for() ? machine_code::device_name() : info.name;
+  std::strncpy(name, shown.c_str(), static_cast<size_t>(n_bytes) - 1);
   name[n_bytes - 1] = 0;
   return code(status);
 }
@@ -95,7 +106,9 @@ RF_HIP int hipMemGetInfo(size_t* free, size_t* total) {
   return code(status);
 }
 RF_HIP const char* hipGetErrorString(int error) {
-  return error == 0 ? "hipSuccess" : emu::api().last_error();
+  if (error == 0) return "hipSuccess";
+  if (machine_code::is_asked_for() && !machine_code::failure().empty()) return machine_code::failure().c_str();
+  return emu::api().last_error();
 }
 
 RF_HIP int hipMalloc(void** out, size_t n_bytes) {
@@ -155,18 +168,27 @@ RF_HIP int hipMemsetD8Async(void* to, unsigned char byte, size_t n_bytes, void* 
 RF_HIP int hipModuleLoadData(void** out, const void* image) {
   constexpr char kMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
   if (std::memcmp(image, kMagic, sizeof kMagic - 1) != 0) return 200;
+  if (machine_code::is_asked_for()) return machine_code::load(image, out) ? 0 : 209;
   *out = new std::string("module");
   return 0;
 }
 RF_HIP int hipModuleUnload(void* module) {
-  delete as<std::string>(module);
+  if (machine_code::is_asked_for())
+    machine_code::unload(module);
+  else
+    delete as<std::string>(module);
   return 0;
 }
-RF_HIP int hipModuleGetFunction(void** out, void*, const char* name) {
+RF_HIP int hipModuleGetFunction(void** out, void* module, const char* name) {
+  if (machine_code::is_asked_for()) return machine_code::find(module, name, out) ? 0 : 500;
   return code(emu::api().find(device(), "", name, out_as<GpuKernel>(out)));
 }
 RF_HIP int hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned n_threads, unsigned,
                                  unsigned, unsigned shared_bytes, void* stream, void** params, void**) {
+  if (machine_code::is_asked_for()) {
+    return code(machine_code::launch(device(), as<GpuStream>(stream), function, {{x, y, z}, n_threads, shared_bytes},
+                                     params[0]));
+  }
   const auto* entry = static_cast<const emu::KernelEntry*>(function);
   return code(emu::api().launch(device(), as<GpuKernel>(function), {{x, y, z}, n_threads, shared_bytes}, params[0],
                                 entry->args_bytes, as<GpuStream>(stream)));

@@ -26,10 +26,11 @@ const char* Lds::trace(uint64_t address, uint32_t n_bytes, Access access, uint32
       t.reader = t.read_phase == phase_ && t.reader != self ? kSeveral : self;
       t.read_phase = phase_;
     } else {
-      t.writer = t.write_phase == phase_ && t.writer != self ? kSeveral : self;
+      const bool is_first = t.write_phase != phase_;
+      t.writer = is_first || t.writer == self ? self : kSeveral;
+      t.was_atomic = access == Access::atomic && (is_first || t.was_atomic);
       t.write_phase = phase_;
       t.is_written = true;
-      t.was_atomic = access == Access::atomic;
     }
   }
   return nullptr;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "base/log.h"
 #include "gpu/emu/device.h"
@@ -17,9 +18,16 @@ const char* setting(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::vector<std::string> parts(const std::string& list) {
+  std::vector<std::string> out;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) out.push_back(part);
+  return out;
+}
+
 // For the whole process. Kernels stay with their modules, modules until they are unloaded.
 struct Engine {
-  std::string target = setting("ROCMFORGE_MACHINE_CODE");
+  std::vector<std::string> targets = parts(setting("ROCMFORGE_MACHINE_CODE"));
   uint64_t seed = std::strtoull(setting("ROCMFORGE_MACHINE_SEED"), nullptr, 10);
   std::mutex mutex;
   std::string failure;
@@ -58,22 +66,26 @@ void run_now(GpuDevice* device, const isa::Kernel& kernel, const LaunchShape& sh
 }  // namespace
 
 bool is_asked_for() {
-  return !engine().target.empty();
+  return !engine().targets.empty();
 }
 
-std::string device_name() {
-  return engine().target + ", machine code on this CPU";
+int n_devices() {
+  return static_cast<int>(engine().targets.size());
+}
+
+std::string device_name(int device) {
+  return engine().targets.at(static_cast<size_t>(device)) + ", machine code on this CPU";
 }
 
 const std::string& failure() {
   return engine().failure;
 }
 
-bool load(const void* bundle, void** module) {
+bool load(int device, const void* bundle, void** module) {
   const auto* bytes = static_cast<const std::byte*>(bundle);
   const auto n_bytes = isa::bundle_bytes(bytes);
   if (!n_bytes.ok()) return engine().fail(n_bytes.error());
-  auto object = isa::CodeObject::load({bytes, *n_bytes}, engine().target);
+  auto object = isa::CodeObject::load({bytes, *n_bytes}, engine().targets.at(static_cast<size_t>(device)));
   if (!object.ok()) return engine().fail(object.error());
   *module = object->release();
   return true;

@@ -1,8 +1,9 @@
 // A libamdhip64.so.7 without a GPU: HIP's functions over the emulation, for tests that run the shipped HIP module.
 // Code objects are only recognised, not executed; a kernel's name selects its emulated counterpart.
-// With ROCMFORGE_MACHINE_CODE=gfx1100 there is one device of that kind, and kernels run by their own machine code.
+// With ROCMFORGE_MACHINE_CODE (machine_code.h) devices are AMD's, and kernels run by their own machine code.
 
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -23,16 +24,20 @@ constexpr int kLaunchFailure = 719;
 thread_local int current_device = 0;
 
 int n_devices() {
-  return machine_code::is_asked_for() ? 1 : kNumDevices;
+  return machine_code::is_asked_for() ? machine_code::n_devices() : kNumDevices;
+}
+
+// Of machine code only memory and streams are emulated, by any device.
+uint32_t emulated(int index) {
+  return static_cast<uint32_t>(kFirst + (machine_code::is_asked_for() ? 0 : index));
 }
 
 GpuDevice* device() {
   static std::mutex mutex;
-  static GpuDevice* devices[kNumDevices] = {};
+  static std::map<int, GpuDevice*> devices;
   const std::lock_guard lock(mutex);
   GpuDevice*& known = devices[current_device];
-  if (known == nullptr && emu::api().open(static_cast<uint32_t>(kFirst + current_device), &known) != GpuStatus::ok)
-    return nullptr;
+  if (known == nullptr && emu::api().open(emulated(current_device), &known) != GpuStatus::ok) return nullptr;
   return known;
 }
 
@@ -80,15 +85,15 @@ RF_HIP int hipSetDevice(int index) {
 }
 RF_HIP int hipDeviceGetName(char* name, int n_bytes, int index) {
   GpuDeviceInfo info{};
-  const GpuStatus status = emu::api().info(static_cast<uint32_t>(kFirst + index), &info);
-  const std::string shown = machine_code::is_asked_for() ? machine_code::device_name() : info.name;
+  const GpuStatus status = emu::api().info(emulated(index), &info);
+  const std::string shown = machine_code::is_asked_for() ? machine_code::device_name(index) : info.name;
   std::strncpy(name, shown.c_str(), static_cast<size_t>(n_bytes) - 1);
   name[n_bytes - 1] = 0;
   return code(status);
 }
 RF_HIP int hipDeviceTotalMem(size_t* n_bytes, int index) {
   GpuDeviceInfo info{};
-  const GpuStatus status = emu::api().info(static_cast<uint32_t>(kFirst + index), &info);
+  const GpuStatus status = emu::api().info(emulated(index), &info);
   *n_bytes = info.memory_bytes;
   return code(status);
 }
@@ -168,7 +173,7 @@ RF_HIP int hipMemsetD8Async(void* to, unsigned char byte, size_t n_bytes, void* 
 RF_HIP int hipModuleLoadData(void** out, const void* image) {
   constexpr char kMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
   if (std::memcmp(image, kMagic, sizeof kMagic - 1) != 0) return 200;
-  if (machine_code::is_asked_for()) return machine_code::load(image, out) ? 0 : 209;
+  if (machine_code::is_asked_for()) return machine_code::load(current_device, image, out) ? 0 : 209;
   *out = new std::string("module");
   return 0;
 }

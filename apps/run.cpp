@@ -68,7 +68,8 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pas
                                                     .n_context = flags.n_context,
                                                     .ram_bytes = flags.ram_bytes,
                                                     .vram_bytes = flags.vram_bytes,
-                                                    .pass = pass});
+                                                    .pass = pass,
+                                                    .fuse = flags.fuse});
 }
 
 void say_device(const Model& model, const EngineFlags& flags) {

@@ -64,6 +64,7 @@ Result<Start> start_process(const BenchLoadCommand& options, const std::string& 
                                     "--load",       options.engine.load == LoadMode::eager ? "eager" : "lazy"};
   words.insert(words.end(), {"--device", options.engine.device});
   if (options.engine.n_threads != 0) words.insert(words.end(), {"-t", std::to_string(options.engine.n_threads)});
+  if (!options.engine.fuse) words.insert(words.end(), {"--fuse", "off"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -24,6 +24,7 @@ struct EngineFlags {
   std::optional<uint64_t> ram_bytes = {};
   std::optional<uint64_t> vram_bytes = {};
   KvType kv_type = KvType::f16;
+  bool fuse = true;  // false: the plan's own steps, one after the other
 };
 
 struct RunCommand {
@@ -60,6 +61,8 @@ Result<void> logits(const LogitsCommand& options);
 
 struct PlanCommand {
   EngineFlags engine;
+  bool fused = false;  // the steps that will run
+  bool json = false;
 };
 Result<void> plan(const PlanCommand& options);
 

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "engine_commands.h"
 #include "terminal.h"
@@ -59,8 +60,25 @@ Result<void> plan(const PlanCommand& options) {
   const std::unique_ptr<Model> model = TRY(open_model(options.engine));
   const Session session = TRY(open_session(*model, options.engine));
   const MemoryBill bill = session.memory_bill();
-  std::string out = fmt::format("{} on {}\n", model->plan().spec().architecture, model->backend().name());
-  out += to_text(model->plan());
+  const PlanView view = options.fused ? PlanView::fused : PlanView::reference;
+  const std::string& family = model->plan().spec().architecture;
+  const std::string backend(model->backend().name());
+  if (options.json) {
+    JsonWriter w;
+    w.begin_object().key("architecture").value(family).key("backend").value(backend).key("stages");
+    write_json(w, model->plan(), view);
+    w.key("memory").begin_object().key("weight_bytes").value(bill.weight_bytes).key("kv_bytes").value(bill.kv_bytes);
+    w.key("workspace_bytes").value(bill.workspace_bytes).key("staging_bytes").value(bill.staging_bytes);
+    w.key("held_bytes").value(bill.held_bytes).end_object().end_object();
+    return print(w.take() + "\n");
+  }
+  std::string out = fmt::format("{} on {}\n", family, backend);
+  out += to_text(model->plan(), view);
+  if (options.fused && options.engine.fuse && model->backend().fusions() == Fusions()) {
+    out +=
+        "\nThis device is given these steps as they are and joins some of them while it launches them: by the rows "
+        "of a pass and the types of weights (docs/gpu.md).\n";
+  }
   out += fmt::format("\nmemory: weights {}, keys and values {} ({} tokens), workspace {}, staging {}{}; together {}\n",
                      format_bytes(bill.weight_bytes), format_bytes(bill.kv_bytes), session.n_context(),
                      format_bytes(bill.workspace_bytes), format_bytes(bill.staging_bytes),

@@ -212,6 +212,7 @@ void CommandLine::add_texts() {
 void add_engine_flags(CLI::App* app, EngineFlags& flags) {
   static const std::map<std::string, LoadMode> kLoadModes = {{"lazy", LoadMode::lazy}, {"eager", LoadMode::eager}};
   static const std::map<std::string, KvType> kKvTypes = {{"f16", KvType::f16}, {"f32", KvType::f32}};
+  static const std::map<std::string, bool> kOnOff = {{"on", true}, {"off", false}};
   app->add_option("MODEL", flags.model, kModelHelp);
   app->add_option("--device", flags.device,
                   "auto, cpu, gpu, gpu:N, emu or emu:64 (default auto: a GPU that holds the model, else the CPU)");
@@ -233,6 +234,8 @@ void add_engine_flags(CLI::App* app, EngineFlags& flags) {
   size("--ram", flags.ram_bytes, "Memory to take: 512M, 6G (default: what is available); less than the model: streams");
   size("--vram", flags.vram_bytes, "The same of the GPU's memory");
   app->add_option("--kv", flags.kv_type, "Keys and values as f16 or f32 (default f16)")->transform(one_of(kKvTypes));
+  app->add_option("--fuse", flags.fuse, "on, or off: run the plan's steps one by one, to check or compare (default on)")
+      ->transform(one_of(kOnOff));
 }
 
 // "1234=-5.5": what is added to a token's logit.
@@ -357,6 +360,8 @@ void CommandLine::add_engine_commands() {
   {
     auto [app, o] = add<PlanCommand>("plan", "Show the execution plan and its memory", plan);
     add_engine_flags(app, o->engine);
+    app->add_flag("--fused", o->fused, "The steps as the device runs them, several at once");
+    app->add_flag("--json", o->json, "One JSON object");
   }
   {
     auto [app, o] = add<BenchCommand>("bench", "Measure prefill and decoding; 'bench load' measures start-up", bench);

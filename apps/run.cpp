@@ -68,7 +68,8 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pas
                                                               .n_context = flags.n_context,
                                                               .ram_bytes = flags.ram_bytes,
                                                               .vram_bytes = flags.vram_bytes,
-                                                              .pass = pass}));
+                                                              .pass = pass,
+                                                              .fuse = flags.fuse}));
   if (device == Telling::always || passes_over_gpu(*model, flags.device)) {
     say("runs on " + device_line(*model, flags.device));
   }

@@ -49,6 +49,7 @@ Result<ModelRegistry::Options> registry_options(const ServeCommand& options) {
   out.model.n_context = options.engine.n_context;
   out.model.ram_bytes = options.engine.ram_bytes;
   out.model.vram_bytes = options.engine.vram_bytes;
+  out.model.fuse = options.engine.fuse;
   out.engine.n_kv_tokens = options.n_kv_tokens;
   out.engine.max_running = options.max_running;
   out.engine.max_queued = options.max_queued;

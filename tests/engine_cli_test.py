@@ -128,6 +128,29 @@ class Check(CliTest):
         for words in ("embed token_embd.weight", "layer 5", "attend q over cache 5", "memory: weights 11.8 MiB"):
             self.assertIn(words, text)
 
+    def test_fused_plan_shows_what_the_cpu_does_at_once(self):
+        flags = ("plan", STORY, "--device", "cpu", "--fused")
+        text = self.good(*flags)
+        for words in ("at once, rows as they are multiplied", "at once, head by head", "layer 5"):
+            self.assertIn(words, text)
+        self.assertNotIn("at once", self.good(*flags, "--fuse", "off"))
+        self.assertNotIn("at once", self.good("plan", STORY, "--device", "cpu"))
+
+        def steps(*more):
+            stages = json.loads(self.good(*flags, "--json", *more))["stages"]
+            return [step for stage in stages for step in stage["steps"]]
+        fused, alone = steps(), steps("--fuse", "off")
+        self.assertLess(len(fused), len(alone))
+        self.assertEqual([line for s in fused for line in s["does"]], [line for s in alone for line in s["does"]])
+        together = next(s for s in fused if s.get("fused") == "rows as they are multiplied")
+        self.assertIn("x", together["reads"])
+        self.assertIn("h", together["writes"])
+
+    def test_unfused_steps_give_the_same_logits(self):
+        flags = ("logits", TINY, "--device", "cpu", "--tokens", "1,2,3,4,5", "--positions", "0,4")
+        self.assertEqual(self.good(*flags), self.good(*flags, "--fuse", "off"))
+        self.bad(BAD_USAGE, *flags, "--fuse", "maybe", says="'maybe' is none of: off, on")
+
     def test_a_70b_plan_reads_nothing(self):
         self.good("synth", "llama-70b", "Q4_K_M", self.path / "big.gguf", "--sparse")
         self.assertIn("layer 79", self.good("plan", self.path / "big.gguf"))

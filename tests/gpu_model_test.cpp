@@ -16,6 +16,7 @@
 #include "gpu/backend.h"
 #include "gpu/emu/device.h"
 #include "kv/page.h"
+#include "support/golden.h"
 #include "support/large_model.h"
 #include "support/loaded_model.h"
 #include "support/support.h"
@@ -101,6 +102,28 @@ TEST_F(GpuModel, WhatAGpuCannotHoldTheCpuRunsUnlessABudgetIsGiven) {
   EXPECT_FALSE(is_on_cpu(*streamed));
   EXPECT_FALSE(streamed->plan().streamed_stages().empty());
   EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(GpuModel, StepsThatAreNotJoinedTakeMoreLaunchesToTheSameLogits) {
+  std::vector<float> logits[2];
+  uint64_t n_launches[2] = {};
+  for (const bool fuse : {false, true}) {
+    const auto model = open({.device = "gpu", .fuse = fuse, .open_gpu = open_emulated});
+    auto session = Session::create(model->plan(), {.max_outputs = 16});
+    ASSERT_TRUE(session.ok());
+    const uint64_t before = gpu::emu::controls().n_launches;
+    const auto tokens = some_tokens(20, model->plan().spec().n_vocab);
+    logits[fuse] = testing::evaluate_all(*session, std::span(tokens).first(16));
+    for (size_t i = 16; i < tokens.size(); i++) {
+      const auto more = testing::evaluate_all(*session, std::span(tokens).subspan(i, 1));
+      logits[fuse].insert(logits[fuse].end(), more.begin(), more.end());
+    }
+    n_launches[fuse] = gpu::emu::controls().n_launches - before;
+  }
+  testing::Nmse nmse;
+  nmse.add(logits[true], logits[false]);
+  EXPECT_LE(nmse.value(), 1e-12);
+  EXPECT_LT(n_launches[true], n_launches[false]);
 }
 
 TEST_F(GpuModel, WhatAGpuDoesNotComputeTheCpuRuns) {

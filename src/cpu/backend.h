@@ -35,6 +35,8 @@ class CpuBackend final : public Backend {
   Placement& placement() override { return placement_; }
   const cpu::Kernels& kernels() const { return kernels_; }
 
+  Fusions fusions() const override { return {.row_chain = true, .rows_matmul = true, .cached_attend = true}; }
+
   uint64_t pass_bytes(const PassMemory& memory) const override;
   Result<void> reserve(const PassMemory& memory) override;
   void release() override;
@@ -47,7 +49,7 @@ class CpuBackend final : public Backend {
   Result<void> run(std::span<const Step> steps, const Batch& batch, const FindWeight& find);
 
  private:
-  struct Visitor;
+  class Pass;
   struct SlotMemory {
     float* data = nullptr;
     uint32_t width = 0;

@@ -106,13 +106,14 @@ std::vector<TokenId> tokens_of(uint32_t n, uint64_t seed) {
 
 // The logits of every position of every sequence, all sequences in step, `chunk` tokens of each at a time.
 std::vector<std::vector<float>> run(const Transformer& model, const std::vector<std::vector<TokenId>>& sequences,
-                                    uint32_t chunk, size_t n_threads, KvType kv) {
+                                    uint32_t chunk, size_t n_threads, KvType kv, const Fusions& fusions = {}) {
   CpuBackend backend({.n_threads = n_threads, .kernels = &model.kernels});
   EXPECT_TRUE(backend.reserve(model.memory(kv, static_cast<uint32_t>(sequences.size()) * chunk)).ok());
   PagePool pool(16);
   std::vector<BlockTable> tables;
   for (const auto& sequence : sequences) EXPECT_TRUE(tables.emplace_back(pool).grow_to(sequence.size()).ok());
   const auto find = [&](WeightId id) { return model.weights[id.value]->weight; };
+  const std::vector<Step> steps = fuse(model.steps, model.slots, fusions);
   std::vector<std::vector<float>> out(sequences.size());
   for (uint32_t first = 0;; first += chunk) {
     Batch batch;
@@ -124,7 +125,7 @@ std::vector<std::vector<float>> run(const Transformer& model, const std::vector<
       parts.emplace_back(i, n);
     }
     if (parts.empty()) return out;
-    EXPECT_TRUE(backend.run(model.steps, batch, find).ok());
+    EXPECT_TRUE(backend.run(steps, batch, find).ok());
     std::vector<float> logits(batch.n_outputs() * kVocab);
     EXPECT_TRUE(backend.read(logits, model.logits).ok());
     auto at = logits.begin();
@@ -149,6 +150,26 @@ TEST_P(BackendOf, ChunksBatchesAndThreadsDoNotShowInTheBits) {
         const auto together = run(model, two, chunk, 2, kv);
         EXPECT_TRUE(same_bits(together[0], expected)) << chunk;
         EXPECT_TRUE(same_bits(together[1], run(model, {two[1]}, 70, 1, kv)[0])) << chunk;
+      }
+    }
+  }
+}
+
+// One row of each sequence goes head by head, more rows do not; two threads share the rows of a product's input.
+TEST_P(BackendOf, FusedStepsHaveTheBitsOfTheirParts) {
+  const Fusions all = CpuBackend({.n_threads = 1, .kernels = &kernels()}).fusions();
+  const std::vector<Fusions> some = {
+      all, {.row_chain = all.row_chain}, {.rows_matmul = all.rows_matmul}, {.cached_attend = all.cached_attend}};
+  const std::vector<std::vector<TokenId>> two = {tokens_of(20, 4), tokens_of(12, 5)};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0}) {
+    const Transformer model(kernels(), dtype, kHidden);
+    for (const uint32_t chunk : {1u, 5u, 20u}) {
+      const auto expected = run(model, two, chunk, 1, KvType::f16);
+      for (const Fusions& fusions : some) {
+        for (const size_t n_threads : {1, 2}) {
+          const auto got = run(model, two, chunk, n_threads, KvType::f16, fusions);
+          for (const size_t i : {0, 1}) EXPECT_TRUE(same_bits(got[i], expected[i])) << chunk << ", sequence " << i;
+        }
       }
     }
   }

@@ -134,7 +134,8 @@ Result<std::unique_ptr<Model>> Model::on(std::unique_ptr<Backend> backend, Share
                                                .n_context = options.n_context,
                                                .budget_bytes = budget_bytes,
                                                .held_bytes = held_bytes,
-                                               .pass = options.pass}));
+                                               .pass = options.pass,
+                                               .fuse = options.fuse}));
   return model;
 }
 

@@ -35,6 +35,7 @@ struct ModelOptions {
   // holds now.
   std::optional<uint64_t> held_bytes = {};
   PassSize pass = {};  // what the budget has to leave room for
+  bool fuse = true;    // PlanOptions::fuse
   const FileCalls* calls = nullptr;
   LoadControl control = {};  // asked while the tokenizer is read
   // How the GPU is opened, for tests; null: there is none. Otherwise gpu/module.h does it.

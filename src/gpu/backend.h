@@ -42,6 +42,7 @@ class GpuBackend final : public Backend {
   bool runs_ahead() const override { return true; }
   const gpu::Device& device() const { return *device_; }
 
+  void join_steps(bool joins) override { joins_steps_ = joins; }
   Result<void> check_steps(std::span<const Step> steps, const WeightStore& weights) const override;
   uint64_t pinned_bytes() const override { return device_->pinned_bytes(); }
 
@@ -97,6 +98,7 @@ class GpuBackend final : public Backend {
   uint32_t max_outputs_ = 0;
   uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
   uint32_t max_positions_ = 0;           // of a sequence
+  bool joins_steps_ = true;
   gpu::BatchUpload batch_;
   gpu::ExpertTables expert_tables_;
   gpu::PanelMemory panels_;  // on devices with Hopper's instructions

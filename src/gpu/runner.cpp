@@ -34,6 +34,12 @@ Result<void> GpuBackend::Runner::run(std::span<const Step> steps, std::span<cons
   for (size_t i = 0; i < steps.size(); i++) {
     const Step& step = steps[i];
     TRY(gpu::check_supported(step, weights_));
+    if (!self_.joins_steps_) {
+      TRY(std::visit(*this, step));
+      TRY(finish());
+      as_bytes_.reset();
+      continue;
+    }
     if (const size_t n = TRY(stream(steps.subspan(i))); n > 0) {
       i += n - 1;
       continue;

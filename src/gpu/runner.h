@@ -1,6 +1,7 @@
 #pragma once
 // One walk over the steps of a pass, which puts each step's kernels on the backend's stream.
 
+#include "base/check.h"
 #include "gpu/backend.h"
 #include "gpu/kernels/batch_view.h"
 #include "gpu/kernels/matmul_panels.h"
@@ -42,6 +43,12 @@ class GpuBackend::Runner {
   Result<void> operator()(const ExpertMatmul& step) const;
   Result<void> operator()(const ExpertCombine& step) const;
   Result<void> operator()(const TakeRows& step) const;
+  // GpuBackend::fusions() asks for none.
+  template <class S>
+    requires kIsFused<S>
+  Result<void> operator()(const S&) const {
+    RF_UNREACHABLE("a fused step");
+  }
 
  private:
   // A weight on the device.

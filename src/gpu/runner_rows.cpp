@@ -37,56 +37,6 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_on
   return std::nullopt;
 }
 
-bool reads(const Step& step, SlotId id) {
-  return std::visit(
-      [&](const auto& s) {
-        using T = std::decay_t<decltype(s)>;
-        if constexpr (std::is_same_v<T, Norm> || std::is_same_v<T, Matmul> || std::is_same_v<T, TakeRows>) {
-          return s.in == id;
-        } else if constexpr (std::is_same_v<T, Rope>) {
-          return s.q == id || s.k == id;
-        } else if constexpr (std::is_same_v<T, StoreKv>) {
-          return s.k == id || s.v == id;
-        } else if constexpr (std::is_same_v<T, Attend>) {
-          return s.q == id;
-        } else if constexpr (std::is_same_v<T, Activate>) {
-          return s.gate == id || (s.gated && s.up == id);
-        } else if constexpr (std::is_same_v<T, Add>) {
-          return s.in == id || s.out == id;
-        } else if constexpr (std::is_same_v<T, Route>) {
-          return s.logits == id;
-        } else if constexpr (std::is_same_v<T, ExpertMatmul> || std::is_same_v<T, ExpertCombine>) {
-          return s.in == id || s.routing == id;
-        } else {
-          static_assert(std::is_same_v<T, Embed>);
-          return false;
-        }
-      },
-      step);
-}
-bool writes(const Step& step, SlotId id) {
-  return std::visit(
-      [&](const auto& s) {
-        using T = std::decay_t<decltype(s)>;
-        if constexpr (std::is_same_v<T, Matmul> || std::is_same_v<T, ExpertMatmul>) {
-          return std::ranges::any_of(s.parts, [&](const auto& part) { return part.out == id; });
-        } else if constexpr (std::is_same_v<T, Rope> || std::is_same_v<T, StoreKv>) {
-          return false;  // nothing that it does not read
-        } else {
-          return s.out == id;
-        }
-      },
-      step);
-}
-// Whether one of the steps reads the slot's current value.
-bool is_wanted(SlotId id, std::span<const Step> steps) {
-  for (const Step& step : steps) {
-    if (reads(step, id)) return true;
-    if (writes(step, id)) return false;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {

@@ -71,6 +71,11 @@ struct Missing {
   }
   Name operator()(const ExpertCombine& s) const { return first_of({weight(s.weight.first), expert_bias(s.bias)}); }
   Name operator()(const TakeRows&) const { return {}; }
+  template <class S>
+    requires kIsFused<S>
+  Name operator()(const S&) const {
+    return "fused steps";
+  }
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "plan/batch.h"
 #include "plan/candidates.h"
+#include "plan/fuse.h"
 #include "plan/step.h"
 #include "weights/placement.h"
 
@@ -35,6 +36,12 @@ class Backend {
 
   virtual std::string_view name() const = 0;  // "cpu (avx2, 2 threads)"
   virtual Placement& placement() = 0;
+
+  // Which fused steps it runs.
+  virtual Fusions fusions() const { return {}; }
+  // Whether it may join steps by itself while it runs them, as one does that knows no fused steps. Before the first
+  // pass; default: yes.
+  virtual void join_steps(bool) {}
 
   // unsupported, naming what is missing: this backend does not compute one of the steps.
   virtual Result<void> check_steps(std::span<const Step>, const WeightStore&) const { return {}; }

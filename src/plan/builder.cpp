@@ -1,6 +1,7 @@
 // The forward pass of every family, written once, top to bottom.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include <fmt/core.h>
@@ -8,6 +9,7 @@
 #include "base/units.h"
 #include "kv/page.h"
 #include "plan/execution_plan.h"
+#include "plan/fuse.h"
 
 namespace rocmforge {
 namespace {
@@ -57,33 +59,6 @@ LayerPlan layer_handles(Handles& handles, const LayerWeights<TensorRef>& tensors
   return plan;
 }
 
-// Every weight a step names, but for experts.
-void collect_weights(const Step& step, std::vector<WeightId>& out) {
-  const auto add = [&](std::optional<WeightId> id) {
-    if (id && std::find(out.begin(), out.end(), *id) == out.end()) out.push_back(*id);
-  };
-  struct Visitor {
-    decltype(add)& put;
-    void operator()(const Embed& s) const { put(s.table), put(s.positions); }
-    void operator()(const Norm& s) const { put(s.weight), put(s.bias); }
-    void operator()(const Matmul& s) const {
-      for (const auto& part : s.parts) put(part.weight), put(part.bias);
-    }
-    void operator()(const Rope& s) const { put(s.factors); }
-    void operator()(const ExpertMatmul& s) const {
-      for (const auto& part : s.parts) put(part.bias);
-    }
-    void operator()(const ExpertCombine& s) const { put(s.bias); }
-    void operator()(const StoreKv&) const {}
-    void operator()(const Attend& s) const { put(s.sinks); }
-    void operator()(const Activate&) const {}
-    void operator()(const Add&) const {}
-    void operator()(const Route& s) const { put(s.bias); }
-    void operator()(const TakeRows&) const {}
-  };
-  std::visit(Visitor{add}, step);
-}
-
 }  // namespace
 
 class PlanBuilder {
@@ -102,7 +77,7 @@ class PlanBuilder {
     emit(norm(x_, plan_.hidden_, w_.output_norm, w_.output_norm_bias));
     emit(Matmul{plan_.hidden_, {{w_.output, std::nullopt, plan_.logits_}}, spec_.logit_scale, spec_.logit_softcap});
     for (Stage& stage : plan_.stages_) {
-      for (const Step& step : stage.steps) collect_weights(step, stage.weights);
+      for (const Step& step : stage.steps) add_weights(step, stage.weights);
     }
   }
 
@@ -160,7 +135,7 @@ class PlanBuilder {
     const ExpertStack gate{*w.experts_gate, e.n_experts}, up{*w.experts_up, e.n_experts};
     const ExpertStack down{*w.experts_down, e.n_experts};
     Stage& stage = plan_.stages_.back();
-    stage.experts = {stage.steps.size(), routing_, e.n_used, {gate, up, down}, {}};
+    stage.experts = {stage.steps.size(), 0, routing_, e.n_used, {gate, up, down}, {}};
     emit(ExpertMatmul{
         e.n_used, in, routing_, {{gate, expert_gate_, w.experts_gate_bias}, {up, expert_up_, w.experts_up_bias}}});
     emit(Activate{spec_.activation, expert_gate_, expert_up_, expert_gate_});
@@ -224,7 +199,7 @@ class PlanBuilder {
     return SlotId(static_cast<uint32_t>(plan_.slots_.size() - 1));
   }
 
-  void begin_stage(std::string name) { plan_.stages_.push_back({std::move(name), {}, {}}); }
+  void begin_stage(std::string name) { plan_.stages_.push_back({std::move(name), {}, {}, {}}); }
   void emit(Step step) { plan_.stages_.back().steps.push_back(std::move(step)); }
 
   ExecutionPlan& plan_;
@@ -251,6 +226,15 @@ void put_in_file_order(StageExperts& experts, const WeightStore& weights) {
   }
   std::ranges::sort(experts.in_file_order, {},
                     [&](WeightId id) { return std::pair(weights.tensor(id).shard, weights.tensor(id).file_offset); });
+}
+
+// What a backend is given to run. The experts that rows need are known between two steps: nothing is fused across.
+void fuse_stage(Stage& stage, std::span<const Slot> slots, const Fusions& fusions) {
+  const size_t n_before = stage.experts ? stage.experts->n_steps_before : 0;
+  const std::span<const Step> steps = stage.steps;
+  stage.fused = fuse(steps.first(n_before), slots, fusions);
+  if (stage.experts) stage.experts->n_fused_before = stage.fused.size();
+  std::ranges::move(fuse(steps.subspan(n_before), slots, fusions), std::back_inserter(stage.fused));
 }
 
 // What the budget leaves after a pass is the weights'.
@@ -306,10 +290,14 @@ Result<std::unique_ptr<ExecutionPlan>> ExecutionPlan::from_gguf(Backend& backend
   plan->budget_bytes_ = options.budget_bytes;
   plan->held_bytes_ = options.budget_bytes ? options.held_bytes : 0;
   PlanBuilder(*plan).build();
+  for (Stage& stage : plan->stages_) {
+    fuse_stage(stage, plan->slots_, options.fuse ? backend.fusions() : Fusions());
+  }
+  backend.join_steps(options.fuse);
   plan->weights_ = TRY(make_store(*plan, file, handles.take(), options));
   plan->file_ = std::move(file);
   for (uint32_t i = 0; i < plan->stages_.size(); i++) {
-    plan->steps_.push_back(plan->stages_[i].steps);
+    plan->steps_.push_back(plan->stages_[i].fused);
     if (plan->weights_->is_streamed(i)) plan->streamed_stages_.push_back(i);
     if (plan->stages_[i].experts) put_in_file_order(*plan->stages_[i].experts, *plan->weights_);
   }

@@ -26,11 +26,14 @@
 
 namespace rocmforge {
 
+class JsonWriter;
+
 using LayerPlan = LayerWeights<WeightId>;
 
 // The experts of a stage: which of them its rows need is known when they have been routed.
 struct StageExperts {
   size_t n_steps_before = 0;  // up to and including the Route
+  size_t n_fused_before = 0;  // the same of the fused steps
   SlotId routing;
   uint32_t n_used = 0;
   std::vector<ExpertStack> stacks;
@@ -40,7 +43,8 @@ struct StageExperts {
 // Steps that need the same weights and run together: the embedding, one layer, the output.
 struct Stage {
   std::string name;
-  std::vector<Step> steps;
+  std::vector<Step> steps;        // the reference
+  std::vector<Step> fused;        // the same as the backend runs them
   std::vector<WeightId> weights;  // each once; without experts
   std::optional<StageExperts> experts = {};
 };
@@ -63,6 +67,7 @@ struct PlanOptions {
   std::optional<uint64_t> budget_bytes = {};
   uint64_t held_bytes = 0;
   PassSize pass = {};
+  bool fuse = true;  // false: the backend runs the reference, step by step
 };
 
 // What a plan will take, before a byte is allocated.
@@ -91,7 +96,7 @@ class ExecutionPlan {
   std::span<const Stage> stages() const { return stages_; }
   SlotId logits() const { return logits_; }  // one row per output row, n_vocab wide
   SlotId hidden() const { return hidden_; }  // the same rows after the last norm
-  // The steps of every stage.
+  // What the backend runs of every stage.
   std::span<const std::span<const Step>> steps() const { return steps_; }
   // The stages that are read in every pass, in their order; none without a budget, or with enough.
   std::span<const uint32_t> streamed_stages() const { return streamed_stages_; }
@@ -142,7 +147,11 @@ Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const Forwar
 // Asks for what the next pass will need, in the order of use, and returns.
 void prefetch(const ExecutionPlan& plan);
 
+enum class PlanView : uint8_t { reference, fused };
+
 // The plan as text: stages, steps, weights with type and shape.
-std::string to_text(const ExecutionPlan& plan);
+std::string to_text(const ExecutionPlan& plan, PlanView view = PlanView::reference);
+// The same as an array of stages.
+void write_json(JsonWriter& w, const ExecutionPlan& plan, PlanView view);
 
 }  // namespace rocmforge

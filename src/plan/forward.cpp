@@ -101,10 +101,10 @@ Result<void> run_stage(const ExecutionPlan& plan, uint32_t i, const Batch& batch
   Backend& backend = plan.backend();
   std::optional<WeightStore::Lease> all_experts;
   if (stage.experts) all_experts = weights.try_get_experts(i);
-  if (!stage.experts || all_experts) return backend.run(stage.steps, batch, weights);
+  if (!stage.experts || all_experts) return backend.run(stage.fused, batch, weights);
 
-  const auto [before, after] = std::pair(std::span(stage.steps).first(stage.experts->n_steps_before),
-                                         std::span(stage.steps).subspan(stage.experts->n_steps_before));
+  const auto [before, after] = std::pair(std::span(stage.fused).first(stage.experts->n_fused_before),
+                                         std::span(stage.fused).subspan(stage.experts->n_fused_before));
   TRY(backend.run(before, batch, weights));
   const auto many = experts_for_many(plan, i, batch);
   const auto experts =

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "base/json.h"
 #include "plan/execution_plan.h"
 
 namespace rocmforge {
@@ -43,6 +44,7 @@ std::string_view name_of(RopeScaling scaling) {
 struct StepPrinter {
   const ExecutionPlan& plan;
   std::string& out;
+  std::string_view indent = "  ";
 
   std::string_view slot(SlotId id) const { return plan.slots()[id.value].name; }
   std::string weight(WeightId id) const {
@@ -59,7 +61,7 @@ struct StepPrinter {
   static std::string capped(float softcap) { return softcap == 0 ? "" : fmt::format(", capped at {}", softcap); }
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) const {
-    out += "  ";
+    out += indent;
     out += fmt::format(format, std::forward<Args>(args)...);
     out += '\n';
   }
@@ -106,16 +108,75 @@ struct StepPrinter {
   void operator()(const TakeRows& s) const { line("{} = output rows of {}", slot(s.out), slot(s.in)); }
 };
 
+// What the parts of a fused step share.
+struct FusedName {
+  template <class S>
+  std::string_view operator()(const S&) const {
+    return "";
+  }
+  std::string_view operator()(const RowChain&) const { return "row by row"; }
+  std::string_view operator()(const RowsMatmul&) const { return "rows as they are multiplied"; }
+  std::string_view operator()(const CachedAttend&) const { return "head by head where sequences have one row each"; }
+};
+
+const std::vector<Step>& steps_of(const Stage& stage, PlanView view) {
+  switch (view) {
+    case PlanView::reference:
+      return stage.steps;
+    case PlanView::fused:
+      return stage.fused;
+  }
+  RF_UNREACHABLE("a PlanView outside its enum");
+}
+
+void write_step(JsonWriter& w, const ExecutionPlan& plan, const Step& step) {
+  w.begin_object();
+  if (is_fused(step)) w.key("fused").value(std::visit(FusedName(), step));
+  w.key("does").begin_array();
+  each_part(step, [&](const auto& part) {
+    std::string lines;
+    StepPrinter{plan, lines, ""}(part);
+    size_t from = 0;
+    for (size_t to = 0; (to = lines.find('\n', from)) != std::string::npos; from = to + 1) {
+      w.value(std::string_view(lines).substr(from, to - from));
+    }
+  });
+  w.end_array();
+  const auto write_slots = [&](std::string_view name, bool (*uses)(const Step&, SlotId)) {
+    w.key(name).begin_array();
+    for (uint32_t i = 0; i < plan.slots().size(); i++) {
+      if (uses(step, SlotId(i))) w.value(plan.slots()[i].name);
+    }
+    w.end_array();
+  };
+  write_slots("reads", reads);
+  write_slots("writes", writes);
+  w.end_object();
+}
+
 }  // namespace
 
-std::string to_text(const ExecutionPlan& plan) {
+std::string to_text(const ExecutionPlan& plan, PlanView view) {
   std::string out;
-  const StepPrinter printer{plan, out};
+  const StepPrinter alone{plan, out}, part{plan, out, "    "};
   for (const Stage& stage : plan.stages()) {
     out += stage.name + '\n';
-    for (const Step& step : stage.steps) std::visit(printer, step);
+    for (const Step& step : steps_of(stage, view)) {
+      if (is_fused(step)) out += fmt::format("  at once, {}:\n", std::visit(FusedName(), step));
+      each_part(step, is_fused(step) ? part : alone);
+    }
   }
   return out;
+}
+
+void write_json(JsonWriter& w, const ExecutionPlan& plan, PlanView view) {
+  w.begin_array();
+  for (const Stage& stage : plan.stages()) {
+    w.begin_object().key("name").value(stage.name).key("steps").begin_array();
+    for (const Step& step : steps_of(stage, view)) write_step(w, plan, step);
+    w.end_array().end_object();
+  }
+  w.end_array();
 }
 
 }  // namespace rocmforge

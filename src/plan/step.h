@@ -7,8 +7,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -148,7 +151,81 @@ struct TakeRows {
   SlotId in, out;
 };
 
+// ---- fused steps: several of those above at once, with the bits of one after the other (plan/fuse.h) ----
+
+// A step that makes each row of a slot from the same row of others.
+using RowStep = std::variant<Norm, Activate, Add>;
+
+// Each row goes through all of them before it is left.
+struct RowChain {
+  std::vector<RowStep> steps;  // at least two
+  SlotId out() const {
+    return std::visit([](const auto& s) { return s.out; }, steps.back());
+  }
+};
+
+// A product whose input's rows are made where they are prepared for it.
+struct RowsMatmul {
+  std::vector<RowStep> before;  // at least one; one of them writes the product's input
+  Matmul product;
+};
+
+// Attention that rotates, where there is a rope, and stores keys and values of the rows that attend.
+struct CachedAttend {
+  std::optional<Rope> rope;
+  StoreKv store;
+  Attend attend;
+};
+
 using Step = std::variant<Embed, Norm, Matmul, Rope, StoreKv, Attend, Activate, Add, Route, ExpertMatmul, ExpertCombine,
-                          TakeRows>;
+                          TakeRows, RowChain, RowsMatmul, CachedAttend>;
+
+// ---- what a step is made of ----
+
+template <class S>
+inline constexpr bool kIsFused =
+    std::is_same_v<S, RowChain> || std::is_same_v<S, RowsMatmul> || std::is_same_v<S, CachedAttend>;
+inline bool is_fused(const Step& step) {
+  return std::visit([]<class S>(const S&) { return kIsFused<S>; }, step);
+}
+
+// Calls f with the step, or with every step that a fused one does, in order.
+template <class F>
+void each_part(const Step& step, F&& f) {
+  const auto each_row_step = [&](const std::vector<RowStep>& steps) {
+    for (const RowStep& one : steps) std::visit(f, one);
+  };
+  std::visit(
+      [&]<class S>(const S& s) {
+        if constexpr (std::is_same_v<S, RowChain>) {
+          each_row_step(s.steps);
+        } else if constexpr (std::is_same_v<S, RowsMatmul>) {
+          each_row_step(s.before);
+          f(s.product);
+        } else if constexpr (std::is_same_v<S, CachedAttend>) {
+          if (s.rope) f(*s.rope);
+          f(s.store);
+          f(s.attend);
+        } else {
+          f(s);
+        }
+      },
+      step);
+}
+
+enum class SlotUse : uint8_t { read, written, updated };  // updated: what it holds is read first
+
+// Every slot that a step names, part by part.
+void each_slot(const Step& step, const std::function<void(SlotId, SlotUse)>& put);
+
+// Whether a step reads what a slot holds before it, and whether it changes that.
+bool reads(const Step& step, SlotId id);
+bool writes(const Step& step, SlotId id);
+
+// Whether one of the steps, in order, reads what a slot holds before the first.
+bool is_wanted(SlotId id, std::span<const Step> steps);
+
+// Every weight that a step names, but for experts, unless it is there already.
+void add_weights(const Step& step, std::vector<WeightId>& out);
 
 }  // namespace rocmforge

@@ -25,14 +25,14 @@ struct LoadedModel {
   }
 
   static LoadedModel open_on(std::unique_ptr<Backend> backend, const std::string& path,
-                             const FileCalls* calls = nullptr, size_t n_loaders = 2) {
+                             const FileCalls* calls = nullptr, size_t n_loaders = 2, bool fuse = true) {
     LoadedModel model;
     auto file = gguf::GgufFile::open(path, {}, calls);
     EXPECT_TRUE(file.ok()) << file.error().message;
     model.file = std::make_shared<gguf::GgufFile>(std::move(*file));
     model.backend = std::move(backend);
-    auto plan =
-        ExecutionPlan::from_gguf(*model.backend, model.file, {.weights = {.n_loaders = n_loaders}, .n_context = 0});
+    auto plan = ExecutionPlan::from_gguf(*model.backend, model.file,
+                                         {.weights = {.n_loaders = n_loaders}, .n_context = 0, .fuse = fuse});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     model.plan = std::move(*plan);
     return model;

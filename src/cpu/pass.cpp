@@ -1,0 +1,272 @@
+#include "cpu/pass.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cpu/elementwise.h"
+
+namespace rocmforge {
+
+using cpu::RowOperation;
+using cpu::Weight;
+
+namespace {
+
+// Work on fewer elements than this is done before another thread has woken.
+constexpr uint64_t kAloneElements = 16 << 10;
+
+}  // namespace
+
+CpuBackend::Pass::Pass(CpuBackend& backend, const Batch& batch, const FindWeight& find)
+    : self_(backend), batch_(batch), find_(find) {
+  for (const BatchSequence& sequence : batch.sequences) {
+    CHECK(positions_.size() == sequence.first_row);
+    CHECK(uint64_t{sequence.first_position} + sequence.n_rows <= uint64_t{sequence.pages.size()} * kPageTokens);
+    for (uint32_t r = 0; r < sequence.n_rows; r++) positions_.push_back(sequence.first_position + r);
+  }
+  CHECK(positions_.size() == batch.n_rows());
+}
+
+template <class F>
+void CpuBackend::Pass::each_row(SlotId id, F&& f) const {
+  const uint32_t n = n_rows(id);
+  if (uint64_t{n} * slot(id).width <= kAloneElements) {
+    for (uint32_t r = 0; r < n; r++) f(r);
+  } else {
+    self_.workers_.run(n, [&](size_t r, size_t) { f(r); });
+  }
+}
+
+cpu::Vector CpuBackend::Pass::vector_of(std::optional<WeightId> id) const {
+  cpu::Vector out;
+  if (!id) return out;
+  const Weight weight = find_(*id);
+  const size_t n = weight.shape.row_elements;
+  CHECK(weight.shape.n_rows == 1);
+  if (weight.shape.dtype == DType::f32) {
+    out.values = {reinterpret_cast<const float*>(weight.data), n};
+  } else {
+    out.space.resize(n);
+    cpu::decode_row(out.space.data(), weight, 0);
+    out.values = out.space;
+  }
+  return out;
+}
+
+std::vector<float> CpuBackend::Pass::rows_of(std::optional<WeightId> id) const {
+  if (!id) return {};
+  const Weight weight = find_(*id);
+  std::vector<float> out(weight.shape.n_rows * weight.shape.row_elements);
+  for (uint64_t r = 0; r < weight.shape.n_rows; r++) {
+    cpu::decode_row(out.data() + r * weight.shape.row_elements, weight, r);
+  }
+  return out;
+}
+
+// ---- row by row ----
+
+RowOperation CpuBackend::Pass::operation_of(const Norm& step) const {
+  cpu::Vector weight = vector_of(step.weight), bias = vector_of(step.bias);
+  const size_t width = slot(step.in).width, group = step.group != 0 ? step.group : width;
+  const size_t n_weights = weight.values.size();
+  CHECK(width % group == 0 && (n_weights == group || n_weights == width) && slot(step.out).width == width);
+  CHECK(bias.values.empty() || bias.values.size() == n_weights);
+  return cpu::NormRows{.kernels = &kernels(),
+                       .kind = step.kind,
+                       .epsilon = step.epsilon,
+                       .in = rows(step.in),
+                       .out = rows(step.out),
+                       .weight = std::move(weight),
+                       .bias = std::move(bias),
+                       .group = group};
+}
+
+RowOperation CpuBackend::Pass::operation_of(const Activate& step) const {
+  const size_t n = slot(step.out).width;
+  CHECK(slot(step.gate).width == n && slot(step.up).width == n);
+  return cpu::ActivateRows{.kernel = cpu::activation_kernel(kernels(), step.kind),
+                           .gate = rows(step.gate),
+                           .up = rows(step.up),
+                           .out = rows(step.out),
+                           .ones = std::vector<float>(step.gated ? 0 : n, 1.0f)};
+}
+
+RowOperation CpuBackend::Pass::operation_of(const Add& step) const {
+  CHECK(slot(step.in).width == slot(step.out).width);
+  return cpu::AddRows{.kernels = &kernels(), .scale = step.scale, .in = rows(step.in), .out = rows(step.out)};
+}
+
+std::vector<RowOperation> CpuBackend::Pass::operations_of(std::span<const RowStep> steps) const {
+  std::vector<RowOperation> out;
+  for (const RowStep& step : steps) {
+    out.push_back(std::visit([this](const auto& one) { return operation_of(one); }, step));
+  }
+  return out;
+}
+
+void CpuBackend::Pass::run_rows(SlotId out, std::span<const RowOperation> operations) const {
+  each_row(out, [&](size_t r) { cpu::run_row(operations, r); });
+}
+
+// ---- products ----
+
+void CpuBackend::Pass::multiply(const Matmul& step, std::span<const RowOperation> before) const {
+  struct Part {
+    Weight weight;
+    cpu::Vector bias;
+    std::vector<float*> out;
+  };
+  const uint32_t width = slot(step.in).width;
+  const uint32_t n = n_rows(step.in);
+  std::vector<Part> parts(step.parts.size());
+  for (size_t p = 0; p < parts.size(); p++) {
+    Part& part = parts[p];
+    part.weight = find_(step.parts[p].weight);
+    part.bias = vector_of(step.parts[p].bias);
+    const uint64_t n_out = part.weight.shape.n_rows, n_biases = part.bias.values.size();
+    CHECK(slot(step.parts[p].out).width == n_out && (n_biases == 0 || n_biases == n_out));
+  }
+  const uint32_t tile = self_.multiplier_.max_inputs(width);
+  for (uint32_t first = 0; first < n; first += tile) {
+    const uint32_t n_now = std::min(tile, n - first);
+    std::vector<const float*> in;
+    for (uint32_t r = 0; r < n_now; r++) in.push_back(row(step.in, first + r));
+    cpu::Multiplier::MakeRow make;
+    if (!before.empty()) make = [=](size_t r) { cpu::run_row(before, first + r); };
+    self_.multiplier_.prepare(in, width, std::move(make));
+    std::vector<cpu::Product> products;
+    for (size_t p = 0; p < parts.size(); p++) {
+      parts[p].out.clear();
+      for (uint32_t r = 0; r < n_now; r++) parts[p].out.push_back(row(step.parts[p].out, first + r));
+      const std::span<const float> bias = parts[p].bias.values;
+      products.push_back({parts[p].weight, bias.empty() ? nullptr : bias.data(), {}, parts[p].out});
+    }
+    self_.multiplier_.multiply(products);
+  }
+  if (step.scale == 1 && step.softcap == 0) return;
+  for (const auto& part : step.parts) {
+    each_row(part.out, [&](size_t r) {
+      cpu::scale_row(row(part.out, r), slot(part.out).width, step.scale);
+      if (step.softcap != 0) cpu::cap(row(part.out, r), slot(part.out).width, step.softcap);
+    });
+  }
+}
+
+void CpuBackend::Pass::operator()(const Route& step) const {
+  CHECK(slot(step.logits).width == step.n_experts && slot(step.out).width == 2 * step.n_used);
+  const cpu::Vector bias = vector_of(step.bias);
+  each_row(step.out, [&](size_t r) {
+    cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias.values, step);
+  });
+}
+
+cpu::ExpertPart CpuBackend::Pass::expert_part(const ExpertStack& stack, SlotId out, uint32_t n_products,
+                                              const std::vector<float>& bias) const {
+  CHECK(slot(out).width % n_products == 0);
+  return {{stack.n, [this, stack](uint32_t expert) { return find_(stack[expert]); }},
+          slot(out).data,
+          slot(out).width / n_products,
+          bias};
+}
+
+void CpuBackend::Pass::operator()(const ExpertMatmul& step) const {
+  std::vector<cpu::ExpertPart> parts;
+  std::vector<std::vector<float>> biases;
+  for (const auto& part : step.parts) biases.push_back(rows_of(part.bias));
+  for (size_t p = 0; p < step.parts.size(); p++) {
+    parts.push_back(expert_part(step.parts[p].weight, step.parts[p].out, step.n_used, biases[p]));
+  }
+  self_.experts_.multiply(parts, {slot(step.routing).data, step.n_used}, slot(step.in).data, n_rows(step.in),
+                          slot(step.in).width);
+}
+
+void CpuBackend::Pass::operator()(const ExpertCombine& step) const {
+  CHECK(slot(step.in).width % step.n_used == 0);
+  const std::vector<float> bias = rows_of(step.bias);
+  self_.experts_.combine(expert_part(step.weight, step.out, 1, bias), {slot(step.routing).data, step.n_used},
+                         slot(step.in).data, n_rows(step.in), slot(step.in).width / step.n_used);
+}
+
+// ---- positions, and what is attended to ----
+
+void CpuBackend::Pass::prepare_rope(const Rope& step) const {
+  self_.rope_.prepare(step.rope, vector_of(step.factors).values, positions_, self_.workers_);
+}
+
+void CpuBackend::Pass::operator()(const Rope& step) const {
+  prepare_rope(step);
+  for (const SlotId id : {step.q, step.k}) {
+    each_row(id, [&](size_t r) { self_.rope_.rotate({row(id, r), slot(id).width}, step.head_size, r); });
+  }
+}
+
+void CpuBackend::Pass::operator()(const StoreKv& step) const {
+  const auto store_all = [&](SlotId id, cpu::KvPlane plane) {
+    CHECK(slot(id).width == self_.kv_.shape().width);
+    cpu::store_kv(self_.kv_, kernels(), self_.workers_, batch_, step.layer, plane, slot(id).data);
+  };
+  store_all(step.k, cpu::KvPlane::keys);
+  store_all(step.v, cpu::KvPlane::values);
+}
+
+void CpuBackend::Pass::attend(const Attend& step, const cpu::Attention::Before& before) const {
+  CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
+  const cpu::Vector sinks = vector_of(step.sinks);
+  CHECK(sinks.values.empty() || sinks.values.size() == step.n_heads);
+  self_.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks.values, self_.kv_, batch_, before);
+}
+
+// Where each sequence has one row, a key-value head belongs to one task of attention: that one makes it, too.
+void CpuBackend::Pass::operator()(const CachedAttend& step) const {
+  const cpu::KvShape& cache = self_.kv_.shape();
+  if (batch_.sequences.size() != batch_.n_rows() || step.attend.head_size != cache.head_size) {
+    if (step.rope) (*this)(*step.rope);
+    (*this)(step.store);
+    (*this)(step.attend);
+    return;
+  }
+  if (step.rope) prepare_rope(*step.rope);
+  CHECK(slot(step.store.k).width == cache.width && slot(step.store.v).width == cache.width);
+  attend(step.attend, [&](const BatchSequence& sequence, uint32_t kv_head) { store_head(step, sequence, kv_head); });
+}
+
+void CpuBackend::Pass::store_head(const CachedAttend& step, const BatchSequence& sequence, uint32_t kv_head) const {
+  const uint32_t r = sequence.first_row, n = step.attend.head_size;
+  const uint32_t group = step.attend.n_heads / step.attend.n_kv_heads;
+  float* const keys = row(step.store.k, r) + kv_head * n;
+  if (step.rope) {
+    self_.rope_.rotate({row(step.attend.q, r) + kv_head * group * n, group * n}, n, r);
+    self_.rope_.rotate({keys, n}, n, r);
+  }
+  const auto store_one = [&](cpu::KvPlane plane, const float* from) {
+    cpu::store_head(self_.kv_, kernels(), sequence, sequence.first_position, step.store.layer, plane, kv_head, from);
+  };
+  store_one(cpu::KvPlane::keys, keys);
+  store_one(cpu::KvPlane::values, row(step.store.v, r) + kv_head * n);
+}
+
+// ---- rows in and out ----
+
+void CpuBackend::Pass::operator()(const Embed& step) const {
+  const Weight table = find_(step.table);
+  CHECK(table.shape.row_elements == slot(step.out).width);
+  const auto learned = step.positions ? std::optional(find_(*step.positions)) : std::nullopt;
+  self_.workers_.run(n_rows(step.out), [&](size_t r, size_t) {
+    float* out = row(step.out, r);
+    cpu::decode_row(out, table, static_cast<uint64_t>(batch_.tokens[r].value));
+    cpu::scale_row(out, slot(step.out).width, step.scale);
+    if (!learned) return;
+    std::vector<float> position(slot(step.out).width);
+    cpu::decode_row(position.data(), *learned, positions_[r]);
+    kernels().add(out, position.data(), position.size());
+  });
+}
+
+void CpuBackend::Pass::operator()(const TakeRows& step) const {
+  CHECK(slot(step.in).width == slot(step.out).width);
+  for (uint32_t i = 0; i < batch_.n_outputs(); i++) {
+    std::copy_n(row(step.in, batch_.output_rows[i]), slot(step.in).width, row(step.out, i));
+  }
+}
+
+}  // namespace rocmforge

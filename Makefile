@@ -21,7 +21,7 @@ HAS_NVCC := command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]
 # A browser; node and npm where there is none yet, whoever packaged it.
 DEPS_WEB := chromium $(shell command -v npm >/dev/null || echo nodejs npm)
 
-.PHONY: run gpu gpu-of-this-machine test test-fast test-web ci nightly build deps deps-gpu deps-test deps-ci deps-deb deps-web bench soak deb format clean
+.PHONY: run gpu gpu-of-this-machine amd test test-fast test-web ci nightly build deps deps-gpu deps-test deps-ci deps-deb deps-web bench soak deb format clean
 
 run: build gpu-of-this-machine
 	$(BINARY) run $(MODEL) -p "Once upon a time" -n 120 --stats
@@ -56,12 +56,20 @@ gpu: deps deps-gpu
 test: deps deps-test
 	cmake --preset release -DRF_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
-	ctest --test-dir build/release --output-on-failure -j $(JOBS) -LE '^ci$$'
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) -LE '^(ci|amd)$$'
 
 test-fast: deps deps-test
 	cmake --preset release -DRF_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) -L fast
+
+# AMD's machine code, executed on this CPU: every kernel and every golden (docs/amd.md).
+amd: deps deps-test deps-gpu
+	cmake --preset release -DRF_TESTS=ON
+	cmake --build --preset release -j $(JOBS) --target hip machine_code
+	tools/amd_machine_code.py
+	tools/amd_machine_code.py --seed 7
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) -L '^amd$$'
 
 # The page in a browser, the API with OpenAI's client.
 test-web: build deps-web

@@ -120,7 +120,7 @@ tidy() {
 # The modules of both vendors, as far as their compilers are here. Two AMD targets stand for the eight unless what they
 # are compiled from has changed; hot kernels must not spill registers.
 gpu_modules() {
-  local targets="gfx90a;gfx1100" module
+  local targets="gfx942;gfx1100" module
   if has_changed gpu tensor; then
     targets="gfx90a;gfx942;gfx1030;gfx1100;gfx1101;gfx1151;gfx1200;gfx1201"
   fi
@@ -134,6 +134,25 @@ gpu_modules() {
   done
   ctest --test-dir build/release --output-on-failure -R '^GpuModule'
   tools/amd_registers.py
+}
+
+# Machine code of the two targets, executed: each kernel by its tests, one golden for each kind of family and of format.
+# The nightly run takes all goldens, and kernels in another order.
+amd_machine_code() {
+  local goldens='MachineCodeOf|MachineCodeGoldens.*64_rows|MachineCodeFamilies.*(gemma3|gpt_oss|qwen3moe|starcoder2)$'
+  goldens+='|MachineCodeQuants.*_(Q8_0|Q4_K_M|IQ4_XS|F16)$'
+  cmake --preset release -DRF_TESTS=ON >/dev/null
+  if ! ninja -C build/release -t query hip >/dev/null 2>&1; then
+    echo "no compiler for AMD's machine code here"
+    return
+  fi
+  cmake --build --preset release -j "$jobs" --target hip machine_code
+  tools/amd_machine_code.py
+  if [ -n "$nightly" ]; then
+    tools/amd_machine_code.py --seed 7
+    goldens=.
+  fi
+  ctest --test-dir build/release --output-on-failure -j "$jobs" -L '^amd$' -R "$goldens"
 }
 
 # The tests that `make test` leaves out: every family, geometry and wave size against the reference. The short form runs
@@ -184,6 +203,7 @@ packages() {
 }
 
 stage "GPU modules" 420 gpu_modules
+stage "AMD machine code" 300 amd_machine_code
 stage "references" 300 references
 stage "serving" 240 serving
 stage "web page and OpenAI client" 120 web

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/isa/test_program.h"
+#include "support/machine_program.h"
 
 namespace rocmforge::gpu::isa {
 namespace {

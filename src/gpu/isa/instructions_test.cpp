@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "gpu/isa/lanes.h"
-#include "gpu/isa/test_program.h"
+#include "support/machine_program.h"
 #include "tensor/half.h"
 
 namespace rocmforge::gpu::isa {

@@ -158,6 +158,9 @@ void Scheduler::add_run(Sequence& sequence, uint32_t& rows_left, uint32_t& outpu
   plan_.runs.push_back(run);
 }
 
+// One place in so many is kept for clients that have nothing running.
+constexpr uint32_t kPlacesOfANewcomer = 16;
+
 void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
   if (waiting_.empty()) return;
   std::map<uint64_t, uint32_t> n_running;  // by client
@@ -179,6 +182,12 @@ void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
     }
     if (i == waiting_.size()) break;
     Sequence& sequence = *waiting_[i];
+    // Whoever is next has the fewest running: if it has some, a newcomer's place stays free.
+    const bool is_newcomer = sequence.client == ClientId{} || n_running[sequence.client.value] == 0;
+    if (!is_newcomer && !sequence.has_run &&
+        running_.size() + options_.max_running / kPlacesOfANewcomer >= options_.max_running) {
+      break;
+    }
     PrefixTree::Match match;
     if (!sequence.awaited || !tree_.is_pending(*sequence.awaited)) {
       // The last token is always computed: its output is what is wanted.

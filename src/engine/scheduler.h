@@ -9,9 +9,9 @@
 // A step: every running sequence advances by at least one token, so decoding never waits for a long prompt; the rows
 // that are left go to prompts, oldest first, in chunks. A waiting sequence is admitted when the pages of all its tokens
 // are free, with one more for each that runs: first one of the client with the fewest running sequences, of several the
-// oldest. So a client's first sequence never waits for another's second, and of one client they are admitted in order
-// of arrival. Only a sequence whose next page is just being computed by another is passed over: it shares that page a
-// step or two later.
+// oldest. One place in 16 is kept for clients with a key that have nothing running. So a client's first sequence never
+// waits for another's second, and of one client they are admitted in order of arrival. Only a sequence whose next page
+// is just being computed by another is passed over: it shares that page a step or two later.
 //
 // Pages run out only where an answer grows. Then cached pages go first, then the newest running sequence is preempted:
 // its pages are given up and it waits again, in its old place; what it had computed is recomputed or found in the tree.

@@ -75,6 +75,32 @@ TEST(Scheduler, AClientWithFewerRunningSequencesIsAdmittedFirst) {
   EXPECT_EQ(d.step(), (Rows{{4, 2}, {5, 2}, {7, 2}})) << "by turns, each client's in order of arrival";
 }
 
+// One key's long answers in every place let a short request of another key wait until the first of them ended.
+TEST(Scheduler, AClientWithAKeyLeavesAPlaceForOnesThatHaveNothingRunning) {
+  Driver d({.n_pages = 200, .n_context = 1000, .max_running = 16, .max_step_tokens = 100, .max_step_outputs = 16});
+  const auto submit = [&](uint64_t id, uint64_t client) {
+    d.ends[id] = 90;
+    ASSERT_TRUE(d.scheduler
+                    .submit({.id = RequestId(id),
+                             .tokens = prompt_of(2, static_cast<int>(id)),
+                             .max_length = 90,
+                             .client = ClientId(client)})
+                    .ok());
+  };
+  for (uint64_t id = 1; id <= 20; id++) submit(id, 1);
+  EXPECT_EQ(d.step().size(), 15u);
+  EXPECT_EQ(d.step().size(), 15u);
+  submit(21, 2);
+  submit(22, 2);
+  const Rows rows = d.step();
+  ASSERT_EQ(rows.size(), 16u);
+  EXPECT_TRUE(rows.contains(21) && !rows.contains(22));
+  for (uint64_t id = 1; id <= 22; id++) d.scheduler.cancel(RequestId(id));
+
+  for (uint64_t id = 101; id <= 120; id++) submit(id, 0);  // without keys nobody is told apart
+  EXPECT_EQ(d.step().size(), 16u);
+}
+
 TEST(Scheduler, DecodesGoOnBesideALongPromptInChunks) {
   Driver d({.n_pages = 20, .n_context = 1000, .max_running = 4, .max_step_tokens = 100, .max_step_outputs = 4});
   d.submit(1, prompt_of(10), 50);

@@ -89,7 +89,7 @@ CallReader::CallReader(const ToolFormat& format, const FormatPatterns& patterns,
       id_(std::move(header.id)),
       needs_known_name_(needs_known_name),
       scanner_(patterns.quote) {
-  if (!format.strips_prefix) return;
+  if (format.id_form != IdForm::name_and_index) return;
   name_ = id_.starts_with("functions.") ? id_.substr(10) : id_;
   const size_t colon = name_.rfind(':');
   if (colon != std::string::npos && name_.find_first_not_of("0123456789", colon + 1) == std::string::npos) {

@@ -72,6 +72,7 @@ MessageParser::MessageParser(const ParserOptions& options)
       tools_(options.tools ? options.tools : std::make_shared<const ToolSet>()),
       patterns_(std::make_unique<const FormatPatterns>(*format_, options.control)),
       reads_calls_(options.reads_calls && options.format != nullptr),
+      reads_reasoning_(options.reads_reasoning),
       tells_early_(options.tells_early),
       max_calls_(options.max_calls),
       may_begin_(512) {
@@ -89,7 +90,7 @@ MessageParser::MessageParser(const ParserOptions& options)
   const bool is_open =
       std::ranges::any_of(format_->reasoning_open, [&](std::string_view open) { return tail.ends_with(open); }) ||
       (format_->is_harmony && tail.ends_with("<|channel|>analysis<|message|>"));
-  if (is_open) {
+  if (is_open && reads_reasoning_) {
     state_ = State::reasoning;
     drops_space_ = true;
   }
@@ -227,7 +228,7 @@ Match MessageParser::match_harmony(bool is_end) {
   input_.erase(0, length);
   space_.clear();
   is_start_ = false;
-  const bool thinks = channel == "analysis";
+  const bool thinks = channel == "analysis" && reads_reasoning_;
   if (thinks ? has_reasoning_ : has_content_) emit(thinks ? Kind::reasoning : Kind::content, "\n");
   state_ = thinks ? State::reasoning : State::text;
   after_call_ = false;
@@ -276,7 +277,7 @@ Match MessageParser::match_markers(bool is_end) {
     if (const Match found = match_openings(patterns_->openings, is_end); found != Match::no) return found;
   }
   // Thoughts come first, or after a call; in the middle of an answer only where nothing else can mean them.
-  if (has_content_ && !after_call_ && !is_control(input_[0])) return Match::no;
+  if (!reads_reasoning_ || (has_content_ && !after_call_ && !is_control(input_[0]))) return Match::no;
   const Match found = drop(patterns_->reasoning_open, is_end);
   if (found == Match::yes) {
     state_ = State::reasoning;

@@ -32,6 +32,7 @@ struct ParserOptions {
   std::vector<std::string> control = {};  // markers that the vocabulary has as tokens of their own
   std::string prompt_tail = {};           // how the prompt ends: the model may be in its reasoning already
   bool reads_calls = true;                // else their markers are text
+  bool reads_reasoning = true;            // the same
   // A call is told as soon as its name is known, and what becomes of it is its arguments. Else when it is complete, and
   // what is not complete is content.
   bool tells_early = true;
@@ -80,7 +81,7 @@ class MessageParser {
   const ToolFormat* format_;
   std::shared_ptr<const ToolSet> tools_;
   std::unique_ptr<const FormatPatterns> patterns_;
-  bool reads_calls_, tells_early_;
+  bool reads_calls_, reads_reasoning_, tells_early_;
   uint32_t max_calls_;
   std::vector<bool> may_begin_;  // per unit: a marker may
 

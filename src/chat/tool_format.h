@@ -11,6 +11,13 @@
 
 namespace rocmforge::chat {
 
+// What a template asks of the ids of calls.
+enum class IdForm : uint8_t {
+  any,
+  nine,            // nine letters and digits
+  name_and_index,  // functions.N:INDEX, counted through the conversation
+};
+
 // How a call's arguments are written.
 enum class Body : uint8_t {
   call_object,  // the whole call is a JSON object: name, arguments and id in any order
@@ -37,11 +44,11 @@ struct ToolFormat {
   bool has_value_lines = false;  // a line break stands on each side of a value
   // literal
   std::string_view quote = {};
-  bool name_is_key = false;            // call_object: {"N": A}
-  bool id_follows = false;             // call_object: the id comes last, so that a call is told when it is complete
-  bool is_bare = false;                // nothing but a known name tells a call from text
-  bool is_harmony = false;             // messages with headers instead of markers
-  bool strips_prefix = false;          // ids are functions.N:INDEX, and hold the name
+  bool name_is_key = false;  // call_object: {"N": A}
+  bool id_follows = false;   // call_object: the id comes last, so that a call is told when it is complete
+  bool is_bare = false;      // nothing but a known name tells a call from text
+  bool is_harmony = false;   // messages with headers instead of markers
+  IdForm id_form = IdForm::any;
   std::string_view start_prefix = {};  // what the prompt may end with, of the first call's or text's marker
   Markers reasoning_open = {"<think>"}, reasoning_close = {"</think>"};
   Markers dropped = {};             // markers around the answer, no part of it

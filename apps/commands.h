@@ -67,6 +67,18 @@ struct RenderCommand {
 };
 Result<void> render(const RenderCommand& options);
 
+struct ParseCommand {
+  std::string model;
+  std::string format;                     // instead of the model's
+  std::optional<std::string> tools_file;  // a JSON array of tools
+  std::string prompt_tail;
+  std::vector<std::string> special;  // what of the text are control tokens
+  uint32_t n_chunk = 0;              // the text comes in pieces of so many bytes; 0: in one
+  bool stream = false;               // as a stream's client sees it: calls are told before they are complete
+  bool list = false;
+};
+Result<void> parse_text(const ParseCommand& options);
+
 struct ModelsCommand {
   bool json = false;
 };

@@ -6,7 +6,9 @@
 
 #include "base/json.h"
 #include "base/units.h"
+#include "chat/model_format.h"
 #include "commands.h"
+#include "engine/usable_template.h"
 #include "gguf/mix.h"
 #include "gguf/reader.h"
 #include "model_path.h"
@@ -34,6 +36,7 @@ struct Summary {
   std::string name;
   std::string quantization;  // the mix that general.file_type names
   std::optional<uint64_t> context_length;
+  std::string tool_format, tool_format_by;  // of a model with a chat template that can be used
   uint64_t file_bytes = 0;
   uint64_t n_parameters = 0;
   std::map<DType, TypeTotals> types;
@@ -42,6 +45,17 @@ struct Summary {
 std::string string_or_empty(const Metadata& metadata, std::string_view key) {
   const Value* value = metadata.find(key);
   return std::string(value ? value->as_string().value_or("") : "");
+}
+
+void find_tool_format(const Metadata& metadata, Summary& s) {
+  if (!metadata.find("tokenizer.chat_template")) return;
+  const auto tokenizer = tokenizer::Tokenizer::load(metadata);
+  if (!tokenizer.ok()) return;
+  const auto chat_template = usable_template(metadata, *tokenizer);
+  if (!chat_template.ok()) return;
+  const chat::ModelFormat found = chat::find_model_format(*chat_template, *tokenizer);
+  s.tool_format = found.format->name;
+  s.tool_format_by = chat::name_of(found.found_by);
 }
 
 Summary summarize(const GgufFile& file) {
@@ -55,6 +69,7 @@ Summary summarize(const GgufFile& file) {
     const auto mix = std::ranges::find_if(mixes, [&](const auto& m) { return file_type->as_u64() == m.file_type; });
     if (mix != mixes.end()) s.quantization = mix->name;
   }
+  find_tool_format(metadata, s);
   for (uint32_t i = 0; i < file.n_shards(); i++) s.file_bytes += file.file(i).size();
   for (const TensorInfo& tensor : file.tensors()) {
     s.n_parameters += tensor.n_elements;
@@ -133,6 +148,7 @@ std::string text_report(const std::string& path, const GgufFile& file, const Sum
   facts.add({"parameters", format_count(s.n_parameters)});
   facts.add({"weights", fmt::format("{}, {:.2f} bits per weight", format_bytes(file.weight_bytes()),
                                     bits_per_weight(file.weight_bytes(), s.n_parameters))});
+  if (!s.tool_format.empty()) facts.add({"tool calls", fmt::format("{} (by {})", s.tool_format, s.tool_format_by)});
   if (s.context_length) facts.add({"context", fmt::format("{} tokens", *s.context_length)});
   facts.add({"file", fmt::format("GGUF version {}, {}{}, header {}, tensors aligned to {}", file.version(),
                                  format_bytes(s.file_bytes),
@@ -210,6 +226,7 @@ std::string json_report(const std::string& path, const GgufFile& file, const Sum
   json.key("name").value(s.name);
   json.key("quantization").value(s.quantization);
   json.key("n_parameters").value(s.n_parameters);
+  json.key("tool_format").value(s.tool_format).key("tool_format_by").value(s.tool_format_by);
   json.key("weight_bytes").value(file.weight_bytes());
   json.key("bits_per_weight").value(bits_per_weight(file.weight_bytes(), s.n_parameters));
   json.key("context_length");

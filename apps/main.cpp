@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/units.h"
+#include "chat/tool_format.h"
 #include "cli_tree.h"
 #include "commands.h"
 #include "engine_commands.h"
@@ -49,6 +50,14 @@ CLI::Validator mix_name() {
   return CLI::Validator(
       [](const std::string& name) {
         return gguf::find_mix(name) ? "" : "'" + name + "' is no type; there are: " + list_of(gguf::all_mixes());
+      },
+      "");
+}
+
+CLI::Validator tool_format_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return chat::find_tool_format(name) ? "" : "'" + name + "' is no format; see 'rocmforge parse --list'";
       },
       "");
 }
@@ -172,6 +181,17 @@ CommandLine::CommandLine() {
     app->add_option("--template", o->template_file, "A template file instead of the model's")->excludes(model);
     app->add_option("--context", o->context_file, "A JSON file: the object with the template's variables")->required();
     app->add_option("--now", o->now, "The time that templates see: '2026-01-02 03:04:05' (default: local time)");
+  }
+  {
+    auto [app, o] = add<ParseCommand>("parse", "Read tool calls and reasoning from a model's text", parse_text);
+    app->add_option("MODEL", o->model, kModelHelp);
+    app->add_option("--format", o->format, "A tool format instead of the model's; --list names them");
+    app->add_option("--tools", o->tools_file, "A JSON file: the tools, as a chat request has them");
+    app->add_option("--prompt-tail", o->prompt_tail, "How the prompt ends: the model may be thinking already");
+    app->add_option("--special", o->special, "Control tokens: where the text spells one, it is one");
+    app->add_option("--chunks", o->n_chunk, "Take the text in pieces of this many bytes");
+    app->add_flag("--stream", o->stream, "Tell calls before they are complete, as a stream does");
+    app->add_flag("--list", o->list, "The names of the formats");
   }
   {
     auto [app, o] = add<ModelsCommand>("models", "The models there are", models);
@@ -312,6 +332,8 @@ void add_serve_flags(CLI::App* app, ServeCommand& o) {
                   "Status of a request that finds the queue full: 429 or 503, which proxies retry on (default 429)")
       ->check(CLI::IsMember({429, 503}).description(""));
   app->add_option("--kv-tokens", o.n_kv_tokens, "Context of all requests together (default: what memory allows)");
+  app->add_option("--tool-format", o.tool_format, "How the models write tool calls (default: found by the template)")
+      ->check(tool_format_name());
   app->add_option("--ttl", o.ttl_seconds, "Unload a model after this many seconds without a request (default: never)");
   app->add_option("--drain-seconds", o.drain_seconds,
                   "Seconds from SIGTERM to the end, for running requests (default 30)");

@@ -55,6 +55,7 @@ Result<ModelRegistry::Options> registry_options(const ServeCommand& options) {
   out.engine.max_queued = options.max_queued;
   out.engine.max_queued_tokens = options.max_queued_tokens;
   out.engine.kv_type = options.engine.kv_type;
+  out.tool_format = options.tool_format;
   out.ttl = std::chrono::seconds(options.ttl_seconds);
   out.memory_budget = options.memory_budget;
   return out;

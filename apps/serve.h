@@ -24,6 +24,7 @@ struct ServeCommand {
   uint32_t max_running = 64;  // requests in one step
   uint32_t max_queued = 512;
   uint64_t max_queued_tokens = 1u << 20;
+  std::string tool_format;      // of every model; empty: as its template says
   int overload_status = 429;    // of a request that finds the queue full
   uint32_t n_kv_tokens = 0;     // of all requests together; 0: what memory allows
   uint64_t memory_budget = 0;   // of all models together; 0: no limit

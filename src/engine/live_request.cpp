@@ -21,8 +21,9 @@ LiveRequest::LiveRequest(RequestId id, GenerationRequest request, uint32_t max_t
                        .ignore_end_of_text = request.ignore_end_of_text,
                        .may_be_stopped = !request.stop.empty(),
                        .tokenizer = &tokenizer,
-                       .decoder = tokenizer::StreamDecoder(
-                           tokenizer, {.stop = request.stop, .show_special = request.ignore_end_of_text})}),
+                       .decoder = tokenizer::StreamDecoder(tokenizer, {.stop = request.stop,
+                                                                       .show_special = request.ignore_end_of_text,
+                                                                       .marked = std::move(request.marked_tokens)})}),
       submitted_(now) {
   usage_.n_prompt = static_cast<uint32_t>(tokens_.size());
 }

@@ -19,6 +19,8 @@ struct ModelFacts {
   // "roles": the file's chat template says who speaks; "joined": it only joins the messages, so the model continues
   // them; "none": the file has no template.
   std::string chat_template;
+  // How it writes tool calls, and how that was found (chat/format_probe.h). Empty until it was loaded.
+  std::string tool_format = {}, tool_format_by = {};
   friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
 };
 

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "chat/model_format.h"
 #include "engine/engine.h"
 #include "engine/model.h"
 #include "engine/model_facts.h"
@@ -37,6 +38,7 @@ class ReadyModel {
   Engine& engine() const { return *engine_; }
   const tokenizer::Tokenizer& tokenizer() const { return engine_->tokenizer(); }
   const tokenizer::ChatTemplate& chat_template() const { return *chat_template_; }
+  const chat::ModelFormat& tool_format() const { return tool_format_; }
   const ModelFacts& facts() const { return facts_; }
   const std::string& name() const { return name_; }
 
@@ -46,6 +48,7 @@ class ReadyModel {
   ModelFacts facts_;
   std::unique_ptr<Engine> engine_;
   std::optional<tokenizer::ChatTemplate> chat_template_;
+  chat::ModelFormat tool_format_;
 };
 using ModelHandle = std::shared_ptr<const ReadyModel>;
 
@@ -82,6 +85,7 @@ class ModelRegistry {
     std::vector<Source> models;
     ModelOptions model;  // for every model
     EngineOptions engine;
+    std::string tool_format = {};  // of every model, whatever its template says; empty: as the template says
     Duration ttl{};  // unloaded after this long without a request; 0: never
     // Of the models in one memory together, the machine's or the GPU's, by their memory bills. 0: what a model alone
     // may take there.

@@ -39,7 +39,9 @@ void log_load(const std::string& name, double load_seconds, const Result<std::sh
                              {"bytes", (*opened)->engine().memory_bill().total()},
                              {"kv_tokens", uint64_t{(*opened)->engine().n_kv_tokens()}},
                              {"chat_template", name_of((*opened)->chat_template().source())},
-                             {"device", (*opened)->engine().model().backend().name()}};
+                             {"device", (*opened)->engine().model().backend().name()},
+                             {"tool_format", (*opened)->facts().tool_format},
+                             {"tool_format_by", (*opened)->facts().tool_format_by}};
   log_event(LogLevel::info, "model loaded", fields);
 }
 
@@ -176,6 +178,9 @@ Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
   ready->engine_ = TRY(Engine::create(std::move(model), engine_options));
   ready->chat_template_ =
       TRY(usable_template(ready->engine_->model().file().metadata(), ready->tokenizer(), model_options.control));
+  ready->tool_format_ = chat::find_model_format(*ready->chat_template_, ready->tokenizer(), options.tool_format);
+  ready->facts_.tool_format = ready->tool_format_.format->name;
+  ready->facts_.tool_format_by = chat::name_of(ready->tool_format_.found_by);
   return ready;
 }
 

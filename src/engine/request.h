@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,6 +28,8 @@ struct GenerationRequest {
   std::optional<uint32_t> max_tokens = {};  // nothing: to the end of the context
   std::vector<std::string> stop = {};       // the text ends before the first of these
   bool ignore_end_of_text = false;          // go on after an end-of-text token
+  // Tokens that its text shows between 0xFF and 0xFE (tokenizer/stream_decoder.h).
+  std::shared_ptr<const std::vector<TokenId>> marked_tokens = {};
   std::string cache_salt = {};              // computed prefixes are shared between equal salts only
   ClientId client{};
 };

@@ -12,7 +12,7 @@ void StreamDecoder::Stop::advance(char byte) {
 }
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, const StreamOptions& options)
-    : tokenizer_(&tokenizer), show_special_(options.show_special) {
+    : tokenizer_(&tokenizer), show_special_(options.show_special), marked_(options.marked) {
   for (size_t i = 0; i < options.stop.size(); i++) {
     if (options.stop[i].empty()) continue;
     Stop stop{.index = i, .text = to_valid_utf8(options.stop[i]), .fallback = {0, 0}};
@@ -26,7 +26,19 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, const StreamOptions& op
   }
 }
 
+bool StreamDecoder::is_marked(TokenId id) const {
+  return marked_ && std::ranges::binary_search(*marked_, id.value, {}, &TokenId::value);
+}
+
 StreamDecoder::Output StreamDecoder::push(TokenId id) {
+  if (!ended_ && is_marked(id)) {
+    std::string text = to_valid_utf8(bytes_);
+    bytes_.clear();
+    text += '\xFF';
+    text += to_valid_utf8(tokenizer_->token_text(id));
+    text += '\xFE';
+    return emit(text);
+  }
   if (ended_ || (!show_special_ && !tokenizer_->is_shown(id))) return {};
   bytes_.append(tokenizer_->token_text(id));
   const size_t n_complete = bytes_.size() - incomplete_utf8_suffix(bytes_);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ struct StreamOptions {
   // The text ends before the first of these to be completed; empty ones are ignored.
   std::vector<std::string> stop = {};
   bool show_special = false;  // control tokens are text, too
+  // Tokens, ascending, that are text even where control tokens are not, between the bytes 0xFF and 0xFE, which no UTF-8
+  // has: so a reader can tell them from the same letters. They end a character that is incomplete.
+  std::shared_ptr<const std::vector<TokenId>> marked = {};
 };
 
 class StreamDecoder {
@@ -47,10 +51,12 @@ class StreamDecoder {
     void advance(char byte);
   };
 
+  bool is_marked(TokenId id) const;
   Output emit(std::string_view valid_text);
 
   const Tokenizer* tokenizer_;
   bool show_special_;
+  std::shared_ptr<const std::vector<TokenId>> marked_;
   bool ended_ = false;
   std::vector<Stop> stops_;
   std::string bytes_;  // the start of a character

@@ -65,6 +65,16 @@ TEST_F(Stream, GivesTextAsItArrives) {
   EXPECT_EQ(shown.push(named("<|im_end|>")).text, "<|im_end|>");
 }
 
+TEST_F(Stream, MarkedTokensStandBetweenBytesThatTextNeverHas) {
+  const auto marked = std::make_shared<const std::vector<TokenId>>(std::vector<TokenId>{named("<|im_end|>")});
+  StreamDecoder stream(*tokenizer_, {.stop = {"P<"}, .marked = marked});
+  EXPECT_EQ(stream.push(byte(0xC3)).text, "");
+  EXPECT_EQ(stream.push(named("<|im_end|>")).text, "\uFFFD\xFF<|im_end|>\xFE") << "the character before it is over";
+  EXPECT_EQ(stream.push(named("<|channel|>")).text, "<|channel|>") << "not marked";
+  EXPECT_EQ(stream.push(named("P")).text, "");
+  EXPECT_EQ(stream.push(named("<|im_end|>")).text, "P\xFF<|im_end|>\xFE") << "a stop string has no marks in it";
+}
+
 TEST_F(Stream, HoldsTheStartOfACharacter) {
   StreamDecoder stream(*tokenizer_);
   EXPECT_EQ(stream.push(byte(0xF0)).text, "");

@@ -311,7 +311,7 @@ test("errors: what the client is told", async () => {
   await refused(chat({ n: 0 }), 400, undefined, "n");
   await refused(chat({ max_tokens: 0 }), 400, undefined, "max_tokens");
   await refused(chat({ top_logprobs: 2 }), 400, undefined, "top_logprobs");
-  await refused(chat({ tools: [{ type: "function", function: { name: "f" } }] }), 400, "unsupported_feature", "tools");
+  await refused(chat({ tool_choice: "required" }), 400, "unsupported_feature", "tool_choice");
   await refused(chat({ response_format: { type: "json_object" } }), 400, "unsupported_feature", "response_format");
   await refused(chat({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }), 400);
   const overflow = await refused(

@@ -32,7 +32,11 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
     w.key("n_params").value(entry.facts->n_parameters).key("n_vocab").value(entry.facts->n_vocab);
     w.key("n_embd").value(entry.facts->width).key("size").value(entry.file_bytes);
     w.key("architecture").value(entry.facts->architecture);
-    w.key("chat_template").value(entry.facts->chat_template).end_object();
+    w.key("chat_template").value(entry.facts->chat_template);
+    if (!entry.facts->tool_format.empty()) {
+      w.key("tool_format").value(entry.facts->tool_format).key("tool_format_by").value(entry.facts->tool_format_by);
+    }
+    w.end_object();
   }
   w.end_object();
 }

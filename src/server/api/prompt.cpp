@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "chat/history.h"
 #include "server/api/generation_fields.h"
-#include "server/api/reasoning.h"
+#include "server/api/tools.h"
 
 namespace rocmforge::server {
 namespace {
@@ -15,6 +16,8 @@ using tokenizer::ChatRequest;
 
 // Splits a spelled control token in two. A noncharacter: no text means anything by it.
 constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
+
+constexpr size_t kTailBytes = 256;
 
 void check_content(Fields& fields, const JsonValue& message, const std::string& at, bool may_lack) {
   const JsonValue* content = message.find("content");
@@ -53,10 +56,12 @@ void check_message(Fields& fields, const JsonValue& message, const std::string& 
   if (calls && !calls->is_null() && !calls->as<JsonArray>()) fields.refuse(at + ".tool_calls", "must be an array.");
 }
 
-// Templates read reasoning_content; some servers' clients send back what they were given as reasoning.
+// Templates read reasoning_content; some servers' clients send back what they were given as reasoning or
+// thinking.
 void name_reasoning(JsonValue& message) {
   const JsonValue* known = message.find("reasoning_content");
   const JsonValue* other = message.find("reasoning");
+  if (!other) other = message.find("thinking");
   if ((known && !known->is_null()) || !other || !other->as<std::string>()) return;
   JsonValue text = *other;
   auto& members = std::get<JsonObject>(message.state());
@@ -115,6 +120,7 @@ ChatRequest read_conversation(Fields& fields) {
   if (fields.error()) return out;
   out.messages = *messages;
   for (JsonValue& message : out.messages) name_reasoning(message);
+  rename_old_calls(out.messages);
   out.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   out.enable_thinking = fields.boolean("enable_thinking");
   if (const JsonObject* variables = fields.object("chat_template_kwargs", 256)) out.variables = *variables;
@@ -130,11 +136,11 @@ size_t text_bytes(const JsonArray& messages) {
 }
 
 Result<std::string> render_conversation(const ServedModel& model, const ChatRequest& conversation) {
-  return model.chat_template->render(conversation);
+  return chat::render_chat(*model.chat_template, *model.tool_format, conversation);
 }
 
 Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation,
-                                                 bool* thinks_first) {
+                                                 std::string* tail) {
   const tokenizer::PhraseFinder& names = model.tokenizer->control_names();
   for (JsonValue& message : conversation.messages) {
     const JsonValue* role = message.find("role");
@@ -142,8 +148,9 @@ Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatR
     // What the model itself wrote may be read by its template: "<think>" and the like stay whole there.
     if (!is_ours) mark_texts(message, names);
   }
-  const std::string text = TRY(model.chat_template->render(conversation));
-  *thinks_first = ends_thinking(text);
+  for (JsonValue& tool : conversation.tools) mark_texts(tool, names);
+  const std::string text = TRY(render_conversation(model, conversation));
+  *tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   std::vector<TokenId> tokens;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(kMark, at), text.size());

@@ -22,8 +22,8 @@ size_t text_bytes(const JsonArray& messages);
 
 // The prompt as text, without marks.
 Result<std::string> render_conversation(const ServedModel& model, const tokenizer::ChatRequest& conversation);
-// Says in `thinks_first` whether the prompt leaves the model in the middle of its thinking.
+// `tail`: how the prompt ends, which tells whether it leaves the model in the middle of its thinking.
 Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, tokenizer::ChatRequest conversation,
-                                                 bool* thinks_first);
+                                                 std::string* tail);
 
 }  // namespace rocmforge::server

@@ -1,5 +1,3 @@
-#include "server/api/reasoning.h"
-
 #include "server/api/scripted_model.h"
 
 namespace rocmforge::server {
@@ -7,48 +5,6 @@ namespace {
 
 using testing::at;
 using testing::text;
-
-// The parts of a text that arrives in pieces of n bytes.
-ReasoningSplitter::Output split(std::string_view whole, size_t n, bool has_begun = false) {
-  ReasoningSplitter splitter(has_begun);
-  ReasoningSplitter::Output all;
-  const auto add = [&](const ReasoningSplitter::Output& out) {
-    all.reasoning += out.reasoning;
-    all.content += out.content;
-  };
-  for (size_t i = 0; i < whole.size(); i += n) add(splitter.push(whole.substr(i, n)));
-  add(splitter.finish());
-  return all;
-}
-
-TEST(Reasoning, IsToldFromTheAnswerWhereverThePiecesAreCut) {
-  struct Case {
-    const char *whole, *reasoning, *content;
-    bool has_begun = false;
-  };
-  const Case cases[] = {
-      {"<think>why</think>answer", "why", "answer"},
-      {"\n<think>\nwhy\n</think>\n\nanswer ", "\nwhy\n", "answer "},
-      {"plain", "", "plain"},
-      {" <thin", "", " <thin"},
-      {"a <think>b</think>", "", "a <think>b</think>"},
-      {"<think>never ends </thin", "never ends </thin", ""},
-      {"<think></think>x", "", "x"},
-      {"<think>a</thi</think>b", "a</thi", "b"},
-      {"why</think>answer", "why", "answer", true},
-      {"", "", ""},
-  };
-  for (const Case& c : cases) {
-    for (size_t n = 1; n <= 20; n++) {
-      const auto out = split(c.whole, n, c.has_begun);
-      EXPECT_EQ(out.reasoning, c.reasoning) << c.whole << n;
-      EXPECT_EQ(out.content, c.content) << c.whole << n;
-    }
-  }
-  EXPECT_TRUE(ends_thinking("<assistant><think>\n"));
-  EXPECT_FALSE(ends_thinking("<think>\n\n</think>\n\n"));
-  EXPECT_FALSE(ends_thinking(""));
-}
 
 class ReasoningTest : public testing::ScriptedApi {};
 

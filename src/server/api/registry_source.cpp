@@ -12,6 +12,7 @@ ModelRef served(ModelHandle handle, std::shared_ptr<Deliveries> deliveries) {
   model.pooling = spec.pooling.value_or(Pooling::mean);
   model.tokenizer = &handle->tokenizer();
   model.chat_template = &handle->chat_template();
+  model.tool_format = &handle->tool_format();
   model.generate = [handle, deliveries](GenerationRequest request, EventReceiver receiver) {
     return handle->engine().submit(std::move(request), deliveries->to(std::move(receiver)));
   };

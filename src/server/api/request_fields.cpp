@@ -117,7 +117,7 @@ void refuse_all(Fields& fields, std::span<const Unsupported> table) {
   }
 }
 
-// Tools and formats, which have further ways to say that nothing is asked for.
+// Tools where there is no conversation. They have further ways to say that nothing is asked for.
 void refuse_tools(Fields& fields) {
   const JsonValue* choice = fields.find("tool_choice");
   const std::string* choice_name = choice ? choice->as<std::string>() : nullptr;
@@ -125,17 +125,17 @@ void refuse_tools(Fields& fields) {
   for (const char* name : {"tools", "functions"}) {
     const JsonArray* tools = fields.array(name, kMaxTools);
     if (tools && !tools->empty() && !no_tools) {
-      fields.refuse(name, "is not supported yet; leave it out, or set 'tool_choice' to \"none\".", kCode);
+      fields.refuse(name, "is not supported here; use /v1/chat/completions.", kCode);
     }
   }
   fields.boolean("parallel_tool_calls");  // without effect while there are no calls
   if (choice && !no_tools && !(choice_name && *choice_name == "auto")) {
-    fields.refuse("tool_choice", "can only be \"none\" or \"auto\" for now.", kCode);
+    fields.refuse("tool_choice", "can only be \"none\" or \"auto\" here.", kCode);
   }
   if (const JsonValue* call = fields.find("function_call")) {
     const std::string* name = call->as<std::string>();
     if (!name || (*name != "none" && *name != "auto")) {
-      fields.refuse("function_call", "can only be \"none\" or \"auto\" for now.", kCode);
+      fields.refuse("function_call", "can only be \"none\" or \"auto\" here.", kCode);
     }
   }
 }
@@ -172,7 +172,7 @@ void refuse_unsupported(Fields& fields, FieldFamily family) {
       }
       [[fallthrough]];
     case FieldFamily::completions:
-      refuse_tools(fields);
+      if (family != FieldFamily::chat) refuse_tools(fields);
       refuse_formats(fields);
       return refuse_all(fields, kGeneration);
     case FieldFamily::embeddings:
@@ -183,9 +183,10 @@ void refuse_unsupported(Fields& fields, FieldFamily family) {
   RF_UNREACHABLE("a FieldFamily outside its enum");
 }
 
-std::string ignored_names(const Fields& fields) {
+std::string ignored_names(const Fields& fields, const std::vector<std::string>& more) {
   std::string out;
   size_t n = 0;
+  for (const std::string& name : more) out += (n++ == 0 ? "" : ", ") + name;
   for (const std::string_view name : fields.unread()) {
     if (std::ranges::find(kHarmless, name) != std::end(kHarmless)) continue;
     if (n++ == kMaxIgnoredNames) return out + ", ...";

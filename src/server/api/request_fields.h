@@ -3,6 +3,7 @@
 // in a header of the answer, so that a client learns of a misspelled one. The tables are in request_fields.cpp.
 
 #include <string>
+#include <vector>
 
 #include "server/api/fields.h"
 
@@ -17,6 +18,7 @@ void refuse_unsupported(Fields& fields, FieldFamily family);
 // For the header X-Rocmforge-Ignored: the members that nobody has read and that are not known to be harmless, at most
 // kMaxIgnoredNames of them, each cut to kMaxIgnoredNameBytes. Call it when everything has been read.
 inline constexpr size_t kMaxIgnoredNames = 16, kMaxIgnoredNameBytes = 48;
-std::string ignored_names(const Fields& fields);
+// `more`: what was read and is not done.
+std::string ignored_names(const Fields& fields, const std::vector<std::string>& more = {});
 
 }  // namespace rocmforge::server

@@ -18,6 +18,7 @@ void unload_model(const Call& call);
 void tokenize(const Call& call);
 void detokenize(const Call& call);
 void apply_template(const Call& call);
+void parse_text(const Call& call);  // parse.cpp
 
 // Our own (native.cpp)
 void generate(const Call& call);

@@ -97,6 +97,8 @@ class ScriptedApi : public ::testing::Test {
     model_->n_embedding = 512;
     model_->tokenizer = tokenizer_.get();
     model_->chat_template = template_.get();
+    tool_format_ = chat::find_model_format(*template_, *tokenizer_);
+    model_->tool_format = &tool_format_;
     model_->generate = [this](GenerationRequest request, EventReceiver receiver) -> Result<RequestId> {
       if (refuse_with_ && submitted_.size() >= refuse_from_) return Error{*refuse_with_, "scripted"};
       const RequestId id(submitted_.size() + 1);
@@ -218,6 +220,7 @@ class ScriptedApi : public ::testing::Test {
   std::unique_ptr<gguf::GgufFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<tokenizer::ChatTemplate> template_;
+  chat::ModelFormat tool_format_;
   std::deque<std::function<void()>> work_;  // requests that the test leaves behind may still post some
   std::shared_ptr<ServedModel> model_;
   std::deque<Submitted> submitted_;

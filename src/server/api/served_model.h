@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "chat/model_format.h"
 #include "engine/registry.h"
 #include "engine/request.h"
 #include "tokenizer/chat_template.h"
@@ -23,6 +24,7 @@ struct ServedModel {
   Pooling pooling = Pooling::mean;  // of embeddings, unless a request asks for another
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;
+  const chat::ModelFormat* tool_format = nullptr;
   // As Engine's.
   std::function<Result<RequestId>(GenerationRequest, EventReceiver)> generate;
   std::function<Result<RequestId>(EmbeddingRequest, EventReceiver)> embed;

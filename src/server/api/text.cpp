@@ -6,6 +6,7 @@
 #include "server/api/prompt.h"
 #include "server/api/request_fields.h"
 #include "server/api/routes.h"
+#include "server/api/tools.h"
 
 namespace rocmforge::server {
 namespace {
@@ -69,9 +70,11 @@ void answer_detokenize(const Call& call, const JsonValue& body, const ServedMode
 
 void answer_template(const Call& call, const JsonValue& body, const ServedModel& model) {
   Fields fields(body);
-  const tokenizer::ChatRequest conversation = read_conversation(fields);
+  tokenizer::ChatRequest conversation = read_conversation(fields);
+  ToolRequest tools = read_tools(fields);
   if (fields.error()) return call.refuse(*fields.error());
-  call.tell_ignored(ignored_names(fields));
+  call.tell_ignored(ignored_names(fields, tools.ignored));
+  conversation.tools = std::move(tools.tools);
   const auto text = render_conversation(model, conversation);
   if (!text.ok()) return call.refuse(ApiError::from(text.error()));
   const uint64_t n_bytes = kAroundAnswer + json_text_bytes(*text);

@@ -1,0 +1,69 @@
+#pragma once
+// Reads one value as models write them, byte by byte, and writes it as JSON.
+//
+// JSON comes out as it was written: spelling of numbers, order of keys, white space. What else is understood: single
+// quotes, raw line breaks in strings, Python's words and tuples, keys without quotes, a comma too many, and strings
+// between a marker of the format's own (Gemma).
+//
+// Memory: one level of nesting is a byte, at most kMaxDepth; a number or word at most kMaxWord bytes are held back.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/units.h"
+
+namespace rocmforge::chat {
+
+class LiteralScanner {
+ public:
+  static constexpr size_t kMaxDepth = 60, kMaxWord = 512;
+
+  enum class Step : uint8_t {
+    more,    // taken
+    done,    // taken, and the value is complete
+    before,  // the value was complete before this unit, which is not taken
+    failed,
+  };
+
+  // `quote` must outlive the scanner; empty: the format has none.
+  explicit LiteralScanner(UnitView quote = {}) : quote_(quote) {}
+
+  Step push(Unit unit, std::string& out);
+  // No more will come. True: the value is complete.
+  bool finish(std::string& out);
+
+ private:
+  enum class State : uint8_t { value, key, bare_key, colon, after, string, escape, hex, raw, quote, word, done };
+
+  Step begin_value(Unit unit, std::string& out);
+  Step begin_string(char quote, std::string& out);
+  Step push_key(Unit unit, std::string& out);
+  Step push_after(Unit unit, std::string& out);
+  Step push_string(Unit unit, std::string& out);
+  Step push_escape(Unit unit, std::string& out);
+  Step push_hex(Unit unit, std::string& out);
+  Step push_raw(Unit unit, std::string& out);
+  Step push_word(Unit unit, std::string& out);
+  Step close(char bracket, std::string& out);
+  Step end_value();
+  Step end_string(std::string& out);
+  bool write_word(std::string& out) const;
+  void put(char byte, std::string& out) const;
+  void flush(std::string& out);
+
+  UnitView quote_;
+  State state_ = State::value;
+  bool may_close_ = false;  // a bracket may stand where a value or a key could
+  bool is_key_ = false;     // the string is a key
+  char string_quote_ = '"';
+  size_t n_matched_ = 0;  // of quote_
+  size_t n_hex_ = 0;      // digits that an escape still needs
+  std::vector<char> open_;
+  std::string held_;  // a comma and what follows it; a word; an escape
+};
+
+// A whole value as JSON; false: it is none.
+bool to_json(std::string_view text, std::string& out);
+
+}  // namespace rocmforge::chat

@@ -18,14 +18,15 @@ namespace {
 using namespace rocmforge;
 using namespace rocmforge::server;
 
-constexpr const char* kPaths[] = {"/v1/chat/completions", "/v1/completions",  "/v1/embeddings", "/generate",
-                                  "/generate/stream",     "/tokenize",        "/detokenize",    "/apply-template",
-                                  "/v1/models/load",      "/v1/models/unload"};
+constexpr const char* kPaths[] = {"/v1/chat/completions", "/v1/completions",   "/v1/embeddings", "/generate",
+                                  "/generate/stream",     "/tokenize",         "/detokenize",    "/apply-template",
+                                  "/v1/models/load",      "/v1/models/unload", "/parse"};
 
 struct World {
   tokenizer::Tokenizer tokenizer = *tokenizer::Tokenizer::load(tokenizer::small_spm().finish("llama").build());
   tokenizer::ChatTemplate chat_template = *tokenizer::ChatTemplate::load(
       {}, {.bos = "<s>", .eos = "</s>", .contains = [](std::string_view) { return false; }});
+  chat::ModelFormat tool_format = chat::find_model_format(chat_template, tokenizer);
   std::deque<std::function<void()>> work;
   std::deque<EventReceiver> receivers;
   std::unique_ptr<Api> api;
@@ -36,6 +37,7 @@ struct World {
     model->n_context = 512;
     model->tokenizer = &tokenizer;
     model->chat_template = &chat_template;
+    model->tool_format = &tool_format;
     model->generate = [this](const GenerationRequest& request, EventReceiver receiver) -> Result<RequestId> {
       CHECK(!request.prompt.empty() && request.prompt.size() < 512);
       receivers.push_back(std::move(receiver));

@@ -246,7 +246,7 @@ Result<std::string> render_chat(const tokenizer::ChatTemplate& chat_template, co
   name_results(request.messages);
   name_reasoning(request.messages, chat_template.text());
   if (format.format) map_ids(request.messages, format.format->id_form);
-  if (format.found_by == FoundBy::instruction) write_as_text(request, chat_template.capabilities().system);
+  if (format.is_told) write_as_text(request, chat_template.capabilities().system);
   auto text = chat_template.render(request);
   if (text.ok()) return text;
   const bool is_split = split_calls(request.messages);

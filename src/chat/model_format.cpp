@@ -36,6 +36,8 @@ ModelFormat find_model_format(const tokenizer::ChatTemplate& chat_template, cons
     out.format = found.format;
     out.found_by = found.found_by;
   }
+  const bool is_told = !chat_template.capabilities().tools && out.format->name == "hermes";
+  out.is_told = out.found_by == FoundBy::option ? is_told : out.found_by == FoundBy::instruction;
   out.markers = std::make_shared<const std::vector<TokenId>>(marker_tokens(*out.format, tokenizer));
   for (const TokenId token : *out.markers) out.control.emplace_back(tokenizer.token_text(token));
   return out;

@@ -19,6 +19,7 @@ std::vector<TokenId> marker_tokens(const ToolFormat& format, const tokenizer::To
 struct ModelFormat {
   const ToolFormat* format = nullptr;
   FoundBy found_by = FoundBy::instruction;
+  bool is_told = true;  // the template knows no tools: the model is told of them, and of hermes, in its system message
   std::shared_ptr<const std::vector<TokenId>> markers;
   std::vector<std::string> control;  // their texts
 };

@@ -118,21 +118,6 @@ Result<void> FileWriter::write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<void> FileWriter::write_at(std::span<const std::byte> bytes, uint64_t offset) {
-  while (!bytes.empty()) {
-    TRY(check_stop());
-    const ssize_t n =
-        ::pwrite(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30), static_cast<off_t>(offset));
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return failed("cannot write");
-    }
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-  return {};
-}
-
 Result<void> FileWriter::resize(uint64_t n_bytes) {
   if (is_device_) return {};  // a device has no length
   if (::ftruncate(fd_, static_cast<off_t>(n_bytes)) != 0) return failed("cannot resize");

@@ -35,7 +35,6 @@ class FileWriter {
   FileWriter& operator=(FileWriter&&) = delete;
 
   Result<void> write(std::span<const std::byte> bytes);
-  Result<void> write_at(std::span<const std::byte> bytes, uint64_t offset);
   // Makes the file n_bytes long without writing: a hole that reads as zeros.
   Result<void> resize(uint64_t n_bytes);
   uint64_t position() const { return position_; }

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <list>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/attempt.h"
 #include "engine/model_home.h"
 #include "engine/registry.h"
 
@@ -30,13 +30,6 @@ Error registry_draining();
 
 // With the file's size and time, where the caller did not know them.
 ModelRegistry::Source complete(ModelRegistry::Source source);
-
-// On threads that belong to nobody's request: what there is no memory for is left out.
-template <class Work>
-void attempt(Work&& work) noexcept try {
-  work();
-} catch (const std::exception&) {
-}
 
 struct ModelRegistry::State {
   struct Entry {

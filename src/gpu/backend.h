@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gpu/batch_upload.h"
+#include "gpu/choice_log.h"
 #include "gpu/device.h"
 #include "gpu/expert_tables.h"
 #include "gpu/kernel_set.h"
@@ -99,6 +100,7 @@ class GpuBackend final : public Backend {
   uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
   uint32_t max_positions_ = 0;           // of a sequence
   bool joins_steps_ = true;
+  gpu::ChoiceLog choices_;
   gpu::BatchUpload batch_;
   gpu::ExpertTables expert_tables_;
   gpu::PanelMemory panels_;  // on devices with Hopper's instructions

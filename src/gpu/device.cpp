@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
+#include <string_view>
+
+#include "base/log.h"
 #include "base/units.h"
 #include "gpu/kernels/target.h"
 
@@ -21,6 +25,7 @@ Result<std::unique_ptr<Device>> Device::open(const GpuApi& api, uint32_t index) 
   device->name_ = info.name;
   device->memory_bytes_ = info.memory_bytes;
   TRY(device->ask_target());
+  device->restrict_to(std::getenv("ROCMFORGE_GPU"));
   return device;
 }
 
@@ -45,6 +50,15 @@ Result<void> Device::ask_target() {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {}: waves of {} lanes", name_, wave_)};
   }
   return {};
+}
+
+void Device::restrict_to(const char* wanted) {
+  if (wanted == nullptr || *wanted == 0) return;
+  if (std::string_view(wanted) != "portable") {
+    return log(LogLevel::warn, "gpu: ROCMFORGE_GPU={} is unknown, it can be 'portable'; {} is used as it is", wanted,
+               name_);
+  }
+  has_hopper_ = has_mma_ = false;
 }
 
 Result<void> Device::check(GpuStatus status, const char* doing) const {

@@ -18,6 +18,8 @@ namespace rocmforge::gpu {
 
 class Device {
  public:
+  // As the environment variable ROCMFORGE_GPU asks: `portable` leaves only what every card has, so that kernels for one
+  // kind of card are not chosen.
   static Result<std::unique_ptr<Device>> open(const GpuApi& api, uint32_t index);
   ~Device();
   Device(const Device&) = delete;
@@ -43,6 +45,7 @@ class Device {
  private:
   Device(const GpuApi& api, GpuDevice* handle) : api_(&api), handle_(handle) {}
   Result<void> ask_target();
+  void restrict_to(const char* wanted);
 
   const GpuApi* api_;
   GpuDevice* handle_;

@@ -181,11 +181,17 @@ bool is_for_hopper(DType dtype) {
   RF_UNREACHABLE("a ProductKind outside its enum");
 }
 
+Result<GpuKernel*> KernelSet::find(const char* file, const std::string& name) {
+  GpuKernel* found = TRY(device_->find(file, name.c_str()));
+  names_.emplace(found, name);
+  return found;
+}
+
 Result<GpuKernel*> KernelSet::get(FixedKernel kernel) {
   GpuKernel*& found = fixed_[static_cast<size_t>(kernel)];
   if (found == nullptr) {
     const Place place = place_of(kernel);
-    found = TRY(device_->find(place.file, place.name));
+    found = TRY(find(place.file, place.name));
   }
   return found;
 }
@@ -194,7 +200,7 @@ Result<GpuKernel*> KernelSet::get(FormatKernel kernel, DType dtype) {
   CHECK(static_cast<size_t>(dtype) < kMaxDTypes);
   GpuKernel*& found = of_format_[static_cast<size_t>(dtype)][static_cast<size_t>(kernel)];
   if (found == nullptr) {
-    found = TRY(device_->find(file_of(kernel, product_kind(dtype)), name_of(kernel, dtype).c_str()));
+    found = TRY(find(file_of(kernel, product_kind(dtype)), name_of(kernel, dtype)));
   }
   return found;
 }

@@ -4,6 +4,7 @@
 // Threads: one at a time.
 
 #include <array>
+#include <map>
 #include <string>
 
 #include "gpu/device.h"
@@ -106,12 +107,17 @@ class KernelSet {
 
   Result<GpuKernel*> get(FixedKernel kernel);
   Result<GpuKernel*> get(FormatKernel kernel, DType dtype);
+  // REQUIRES: one that get() gave
+  const std::string& name(const GpuKernel* kernel) const { return names_.at(kernel); }
 
  private:
+  Result<GpuKernel*> find(const char* file, const std::string& name);
+
   static constexpr size_t kMaxDTypes = 64;
   const Device* device_;
   std::array<GpuKernel*, kNumFixedKernels> fixed_{};
   std::array<std::array<GpuKernel*, kNumFormatKernels>, kMaxDTypes> of_format_{};
+  std::map<const GpuKernel*, std::string> names_;  // of those that were found
 };
 
 }  // namespace rocmforge::gpu

@@ -34,6 +34,7 @@ Result<void> GpuBackend::Runner::run(std::span<const Step> steps, std::span<cons
   for (size_t i = 0; i < steps.size(); i++) {
     const Step& step = steps[i];
     TRY(gpu::check_supported(step, weights_));
+    tell_nothing();
     if (!self_.joins_steps_) {
       TRY(std::visit(*this, step));
       TRY(finish());
@@ -234,6 +235,7 @@ size_t GpuBackend::Runner::n_together(const Matmul& step, size_t first, const In
 }
 
 Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
+  tell(step);
   if (can_use_panels(step)) return multiply_by_panels(step);
   const Input input{slot(step.in).data, n_rows(step.in), slot(step.in).width};
   const auto needs_quants = [&](const Matmul::Part& part) {
@@ -345,6 +347,7 @@ Result<void> GpuBackend::Runner::find_experts(gpu::MatvecArgs& args, const Exper
 // Input rows are the batch's, shared by the experts of a row, or (sum) one for each pair.
 Result<void> GpuBackend::Runner::multiply_experts(float* out, const ExpertStack& stack, std::optional<WeightId> bias,
                                                   const Input& input, SlotId routing, uint32_t n_used, bool sum) const {
+  tell(stack, routing);
   const WeightShape& shape = weights_.tensor(stack.first).shape;
   gpu::MatvecArgs args{};
   TRY(find_experts(args, stack));

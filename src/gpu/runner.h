@@ -72,6 +72,7 @@ class GpuBackend::Runner {
   template <class Args>
   Result<void> launch(gpu::GpuKernel* kernel, const gpu::LaunchShape& shape, const Args& args) const {
     if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return {};
+    if (self_.choices_.is_telling()) self_.choices_.chosen(self_.kernels_.name(kernel));
     return self_.stream_.launch(kernel, shape, args);
   }
   template <class Args>
@@ -83,6 +84,12 @@ class GpuBackend::Runner {
                       const Args& args) const {
     return launch(TRY(self_.kernels_.get(kernel, dtype)), {grid, n_threads}, args);
   }
+
+  // runner_choices.cpp: tells which kernels the launches to come are, when somebody asked for that.
+  void tell(const Matmul& step) const;
+  void tell(const Attend& step) const;
+  void tell(const ExpertStack& stack, SlotId routing) const;
+  void tell_nothing() const { self_.choices_.begin({}); }
 
   // runner_attention.cpp
   std::byte* cache_of(uint32_t layer) const;

@@ -95,6 +95,7 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
   CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
   const uint32_t n = n_rows(step.q);
+  tell(step);
   const float* sinks = TRY(vector_of(step.sinks, 0));
   gpu::AttendArgs args{.out = slot(step.out).data,
                        .q = slot(step.q).data,

@@ -99,6 +99,7 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   if (product == nullptr || !can_stream(*product)) return size_t{0};
   if (norm != nullptr && (norm->out != product->in || !can_norm(*norm))) return size_t{0};
   TRY(finish());
+  tell(*product);
   as_bytes_.reset();
   const bool is_plain = product->scale == 1 && product->softcap == 0;
   const bool is_one = product->parts.size() == 1, are_two = product->parts.size() == 2;

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "server/api/access.h"
@@ -107,13 +108,7 @@ struct Call {
   // not everybody's. False: it was given up.
   template <class Work>
   bool attempt(Work&& work) const noexcept {
-    try {
-      work();
-      return true;
-    } catch (const std::exception& e) {
-      give_up(e);
-      return false;
-    }
+    return rocmforge::attempt(work, [this](const std::exception& why) { give_up(why); });
   }
 
   // Whether the client has left: nobody waits for the rest of the work. Asked between the parts of long work.

@@ -60,9 +60,4 @@ bool RequestTable::cancel(std::string_view id, std::string_view owner) {
   return true;
 }
 
-size_t RequestTable::n_active() const {
-  const std::lock_guard lock(mutex_);
-  return all_.size() - ended_.size();
-}
-
 }  // namespace rocmforge::server

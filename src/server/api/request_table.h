@@ -35,7 +35,6 @@ class RequestTable {
   std::optional<RequestStatus> find(std::string_view id, std::string_view owner) const;
   // False when there is no such request or it has ended.
   bool cancel(std::string_view id, std::string_view owner);
-  size_t n_active() const;
 
  private:
   struct Entry {

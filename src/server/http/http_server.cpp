@@ -13,6 +13,7 @@
 #include <csignal>
 #include <unordered_set>
 
+#include "base/attempt.h"
 #include "base/log.h"
 #include "server/http/connection.h"
 
@@ -68,25 +69,6 @@ struct HttpServer::State {
 namespace {
 
 constexpr int kBacklog = 1024;
-
-void complain(const std::exception& e) noexcept {
-  try {
-    log(LogLevel::error, "server: {}", e.what());
-  } catch (const std::exception&) {  // no memory for that either
-  }
-}
-
-// Memory can run out in whatever is called here. That must not end the loop or a worker, and with them all the others.
-template <class Call>
-bool attempt(Call&& call) noexcept {
-  try {
-    call();
-    return true;
-  } catch (const std::exception& e) {
-    complain(e);
-    return false;
-  }
-}
 
 Error cannot_listen(const std::string& where, const boost::system::error_code& error) {
   return {ErrorCode::unsupported, fmt::format("server: cannot listen on {}: {}", where, error.message())};
@@ -204,7 +186,7 @@ void HttpServer::State::wait_for_connection() {
   acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
     if (!error) {
-      attempt([&] { adopt(std::move(socket)); });
+      attempt_in("server", [&] { adopt(std::move(socket)); });
       return wait_for_connection();
     }
     // Mostly: no file descriptor left. Those who wait in the backlog may get one later.
@@ -218,7 +200,7 @@ void HttpServer::State::wait_for_connection() {
 
 void HttpServer::State::sweep() {
   const auto now = std::chrono::steady_clock::now();
-  for (const auto& connection : connections) attempt([&] { connection->sweep(now); });
+  for (const auto& connection : connections) attempt_in("server", [&] { connection->sweep(now); });
   // Asio drops a coroutine for whose next wait there is no memory. Such a connection is held by nobody else.
   std::erase_if(connections, [](const auto& connection) { return connection.use_count() == 1; });
   n_connections = connections.size();
@@ -269,7 +251,7 @@ void HttpServer::run() {
     s.loop.run();
   };
   // Where memory has run out it is not known which of the waits go on: they begin anew.
-  while (!attempt(run_once)) s.cancel_waits();
+  while (!attempt_in("server", run_once)) s.cancel_waits();
   s.connections.clear();
   s.n_connections = 0;
 }

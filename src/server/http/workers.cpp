@@ -1,29 +1,12 @@
 #include "server/http/workers.h"
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 
-#include "base/log.h"
+#include "base/attempt.h"
 #include "base/thread.h"
 
 namespace rocmforge::server {
-namespace {
-
-// Memory can run out in whatever is called here. That must not end a worker, and with it the process.
-void attempt(const std::function<void()>& work) noexcept {
-  try {
-    work();
-  } catch (const std::exception& e) {
-    try {
-      log(LogLevel::error, "server: {}", e.what());
-    } catch (const std::exception&) {  // no memory for that either
-    }
-  }
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Workers>> Workers::start(size_t n_threads, size_t max_queued) {
   std::unique_ptr<Workers> workers(new Workers(n_threads, max_queued));
   Workers* w = workers.get();
@@ -66,7 +49,7 @@ void Workers::run(std::optional<Time>& began) {
     n_large_running_ += is_large;
     began = std::chrono::steady_clock::now();
     lock.unlock();
-    attempt(work);
+    attempt_in("server", work);
     work = nullptr;  // what it held ends here, too
     lock.lock();
     began.reset();

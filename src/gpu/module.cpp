@@ -68,10 +68,15 @@ Result<const GpuApi*> open_module(const std::string& name, const std::vector<std
 }
 
 void rank_devices(std::vector<FoundDevice>& devices) {
-  std::ranges::stable_sort(devices, [](const FoundDevice& a, const FoundDevice& b) {
-    if (a.is_integrated != b.is_integrated) return b.is_integrated;
-    return a.memory_bytes > b.memory_bytes;
-  });
+  const auto precedes = [](const FoundDevice& a, const FoundDevice& b) {
+    return a.is_integrated != b.is_integrated ? b.is_integrated : a.memory_bytes > b.memory_bytes;
+  };
+  std::vector<FoundDevice> ranked;  // what is equal stays in its order
+  for (FoundDevice& device : devices) {
+    const auto behind = std::ranges::find_if(ranked, [&](const FoundDevice& other) { return precedes(device, other); });
+    ranked.insert(behind, std::move(device));
+  }
+  devices = std::move(ranked);
   for (size_t i = 0; i < devices.size(); i++) devices[i].id = fmt::format("gpu:{}", i);
 }
 

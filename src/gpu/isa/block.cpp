@@ -56,7 +56,8 @@ Block::Block(const Kernel& kernel, const Launch& launch, std::span<const std::by
       kernarg_(kernarg),
       memory_(memory),
       lds_(kernel.descriptor.lds_bytes + launch.shared_bytes, launch.checks.races),
-      waves_((launch.n_threads + kernel.wave() - 1) / kernel.wave()) {
+      waves_((launch.n_threads + kernel.wave() - 1) / kernel.wave()),
+      written_(waves_.size()) {
   // The sizes of a block, and of the grid in threads.
   packet_[1] = launch.n_threads | 1u << 16;
   packet_[2] = 1;
@@ -83,6 +84,7 @@ Block::Block(const Kernel& kernel, const Launch& launch, std::span<const std::by
 void Block::begin(Wave& w, Grid block) {
   for (Lanes& reg : w.v) reg.fill(kVectorFill);
   w.s.fill(kScalarFill);
+  written_[w.number].begin();
   for (auto& queue : w.pending) queue.clear();
   w.scc = false;
   w.state = State::running;
@@ -93,18 +95,23 @@ void Block::begin(Wave& w, Grid block) {
   uint32_t next = 0;
   const auto put_address = [&](const void* address) {
     w.set64({.kind = OperandKind::scalar, .index = static_cast<uint16_t>(next)}, reinterpret_cast<uint64_t>(address));
-    next += 2;
+    written_[w.number].set_scalar(next++);
+    written_[w.number].set_scalar(next++);
   };
   if ((d.properties >> kPacketBit & 1) != 0) put_address(packet_.data());
   if ((d.properties >> kKernargBit & 1) != 0) put_address(kernarg_.data());
   if (kernel_.target.generation >= 12) {
     w.s[kTtmp + 9] = block.x;
     w.s[kTtmp + 7] = d.has_block_id(2) ? block.y | block.z << 16 : block.y;
+    written_[w.number].set_scalar(kTtmp + 9);
+    written_[w.number].set_scalar(kTtmp + 7);
   } else {
     next = d.n_user_scalars();  // gfx11 leaves a gap
     const uint32_t ids[] = {block.x, block.y, block.z};
     for (uint32_t axis = 0; axis < 3; axis++) {
-      if (d.has_block_id(axis)) w.s[next++] = ids[axis];
+      if (!d.has_block_id(axis)) continue;
+      written_[w.number].set_scalar(next);
+      w.s[next++] = ids[axis];
     }
   }
   uint64_t exec = 0;
@@ -127,6 +134,7 @@ void Block::step(Wave& w, const Instruction& i) {
     if (waits) check_waits(w, i);
     if (w.state != State::running) return;
   }
+  if (!written_[w.number].follow(i)) return w.fail(i, "a register is read that nobody wrote");
   if (i.second)
     run_dual(w, i);
   else if (i.is_sdwa)

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpu/isa/execute.h"
+#include "gpu/isa/written.h"
 
 namespace rocmforge::gpu::isa {
 
@@ -34,6 +35,7 @@ class Block {
   MemoryMap memory_;
   Lds lds_;
   std::vector<Wave> waves_;
+  std::vector<Written> written_;  // by wave
   std::mt19937_64 rng_;
   Report report_;
   std::string failure_;

@@ -141,6 +141,8 @@ std::vector<Case> cases() {
        "outside of memory"},
       {"AScalarLoadOutOfBounds", kAddOne,
        with(kAddOne, "s_load_b64 s[2:3], s[0:1], null", "s_load_b64 s[2:3], s[0:1], 0x40"), "outside of memory"},
+      {"ARegisterThatNobodyWrote", kAddOne, without(kAddOne, "v_lshlrev_b32_e32 v1, 2, v0"),
+       "is read that nobody wrote"},
       {"AnUnknownInstruction", kAddOne, with(kAddOne, "v_add_nc_u32_e32 v2, 1, v2", "v_frobnicate_u32 v2, 1, v2"),
        "v_frobnicate_u32"},
       {"TheEndOfTheCode", kAddOne, without(kAddOne, "s_endpgm"), "past the end"},

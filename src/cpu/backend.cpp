@@ -10,41 +10,16 @@
 #include "base/thread_pool.h"
 #include "cpu/elementwise.h"
 #include "cpu/isa/choose.h"
+#include "cpu/pass_memory.h"
+#include "cpu/rare_steps.h"
 
 namespace rocmforge {
 namespace {
 
 using cpu::Weight;
 
-constexpr uint64_t kSlotAlignment = 64;
-
 // Work on fewer elements than this is done before another thread has woken.
 constexpr uint64_t kAloneElements = 16 << 10;
-
-CheckedU64 slot_bytes(const Slot& slot, const PassMemory& memory) {
-  const uint64_t n_rows = slot.rows == SlotRows::batch ? memory.max_rows : memory.max_outputs;
-  return (CheckedU64(n_rows) * slot.width * sizeof(float)).rounded_up(kSlotAlignment);
-}
-
-CheckedU64 all_slot_bytes(const PassMemory& memory) {
-  CheckedU64 total = 0u;
-  for (const Slot& slot : memory.slots) total += slot_bytes(slot, memory);
-  return total;
-}
-
-// The widest row that can be an input of a product: what exists for output rows alone is a product or as wide.
-uint32_t max_input_width(const PassMemory& memory) {
-  uint32_t widest = 0;
-  for (const Slot& slot : memory.slots) {
-    if (slot.rows == SlotRows::batch) widest = std::max(widest, slot.width);
-  }
-  return widest;
-}
-
-cpu::KvShape kv_shape(const PassMemory& memory) {
-  const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : std::max(memory.kv_width, 1u);
-  return {memory.n_pages, memory.n_layers, memory.kv_width, head_size, memory.kv_type};
-}
 
 }  // namespace
 
@@ -61,8 +36,8 @@ CpuBackend::CpuBackend(const Options& options)
 
 uint64_t CpuBackend::pass_bytes(const PassMemory& memory) const {
   const uint64_t workspace =
-      cpu::Multiplier::workspace_bytes(workers_.n_threads(), max_input_width(memory), memory.max_rows);
-  const CheckedU64 total = all_slot_bytes(memory) + kv_shape(memory).total_bytes() + workspace;
+      cpu::Multiplier::workspace_bytes(workers_.n_threads(), cpu::max_input_width(memory), memory.max_rows);
+  const CheckedU64 total = cpu::all_slot_bytes(memory) + cpu::kv_shape(memory).total_bytes() + workspace;
   return total.get().value_or(std::numeric_limits<uint64_t>::max());
 }
 
@@ -73,15 +48,15 @@ Result<void> CpuBackend::reserve(const PassMemory& memory) {
   if (const uint64_t needed = pass_bytes(memory); needed > available) {
     return cpu::Memory::allocate(needed, available, "context and workspace").error();
   }
-  slot_memory_ = TRY(cpu::Memory::allocate(all_slot_bytes(memory).value(), available, "workspace"));
-  const cpu::KvShape shape = kv_shape(memory);
+  slot_memory_ = TRY(cpu::Memory::allocate(cpu::all_slot_bytes(memory).value(), available, "workspace"));
+  const cpu::KvShape shape = cpu::kv_shape(memory);
   kv_ = cpu::KvCache(shape, TRY(cpu::Memory::allocate(shape.total_bytes(), available, "context")));
   uint64_t at = 0;
   for (const Slot& slot : memory.slots) {
     slots_.push_back({reinterpret_cast<float*>(slot_memory_.data() + at), slot.width, slot.rows});
-    at += slot_bytes(slot, memory).value();
+    at += cpu::slot_bytes(slot, memory).value();
   }
-  multiplier_.reserve(max_input_width(memory), memory.max_rows);
+  multiplier_.reserve(cpu::max_input_width(memory), memory.max_rows);
   max_rows_ = memory.max_rows;
   max_outputs_ = memory.max_outputs;
   return {};
@@ -150,7 +125,8 @@ struct CpuBackend::Visitor {
   // Whether a key-value head of a row can be turned, stored and attended to at once: no other task reads it.
   bool goes_by_heads(const StoreKv* to_store, const Attend* attend) const {
     return to_store != nullptr && attend != nullptr && to_store->layer == attend->layer &&
-           attend->head_size == self.kv_.shape().head_size && batch.sequences.size() == batch.n_rows();
+           attend->head_size == self.kv_.layer(attend->layer).key_size &&
+           attend->value_head() == self.kv_.layer(attend->layer).value_size && batch.sequences.size() == batch.n_rows();
   }
 
   // A vector of a weight: norms, biases, factors. One of another type than f32 is decoded into `space`.
@@ -165,6 +141,13 @@ struct CpuBackend::Visitor {
   }
   std::span<const float> vector_of(std::optional<WeightId> id, std::vector<float>& space) const {
     return id ? vector_of(*id, space) : std::span<const float>();
+  }
+
+  float number_of(WeightId id) const {
+    std::vector<float> space;
+    const auto vector = vector_of(id, space);
+    CHECK(vector.size() == 1);
+    return vector[0];
   }
 
   // A row for each expert: its bias.
@@ -198,7 +181,8 @@ struct CpuBackend::Visitor {
   }
 
   void operator()(const Norm& step) {
-    const auto weight = vector_of(step.weight, spaces[0]);
+    if (!step.weight) spaces[0].assign(step.group != 0 ? step.group : slot(step.in).width, 1.0f);
+    const auto weight = step.weight ? vector_of(*step.weight, spaces[0]) : std::span<const float>(spaces[0]);
     const auto bias = vector_of(step.bias, spaces[1]);
     const size_t width = slot(step.in).width;
     const size_t n = step.group != 0 ? step.group : width;
@@ -260,9 +244,12 @@ struct CpuBackend::Visitor {
     }
     make_row = {};
     for (const auto& part : step.parts) {
-      if (step.scale == 1 && step.softcap == 0) break;
+      const float scale = step.scale * (part.scale ? number_of(*part.scale) : 1.0f);
+      CHECK(!part.scale || !part.bias);
+      if (scale == 1 && step.softcap == 0 && step.clamp == 0) continue;
       each_row(part.out, [&](size_t r) {
-        scale_row(row(part.out, r), slot(part.out).width, step.scale);
+        scale_row(row(part.out, r), slot(part.out).width, scale);
+        if (step.clamp != 0) cpu::clamp(row(part.out, r), slot(part.out).width, step.clamp);
         if (step.softcap != 0) cpu::cap(row(part.out, r), slot(part.out).width, step.softcap);
       });
     }
@@ -280,6 +267,7 @@ struct CpuBackend::Visitor {
     }
     for (const SlotId id : {step.q, step.k}) {
       each_row(id, [&](size_t r) { self.rope_.rotate({row(id, r), slot(id).width}, step.head_size, r); });
+      if (step.q == step.k) break;
     }
   }
 
@@ -289,7 +277,8 @@ struct CpuBackend::Visitor {
       return;
     }
     const auto store_all = [&](SlotId id, cpu::KvPlane plane) {
-      CHECK(slot(id).width == self.kv_.shape().width);
+      const KvLayer& layer = self.kv_.layer(step.layer);
+      CHECK(slot(id).width == (plane == cpu::KvPlane::keys ? layer.key_width() : layer.value_width()));
       cpu::store_kv(self.kv_, kernels(), self.workers_, batch, step.layer, plane, slot(id).data);
     };
     store_all(step.k, cpu::KvPlane::keys);
@@ -308,17 +297,19 @@ struct CpuBackend::Visitor {
       cpu::store_head(self.kv_, kernels(), sequence, sequence.first_position, step.layer, plane, kv_head, from);
     };
     store_one(cpu::KvPlane::keys, keys);
-    store_one(cpu::KvPlane::values, row(store->v, r) + kv_head * n);
+    store_one(cpu::KvPlane::values, row(store->v, r) + kv_head * step.value_head());
   }
 
   void operator()(const Attend& step) {
-    CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
+    CHECK(slot(step.q).width == step.n_heads * step.head_size);
+    CHECK(slot(step.out).width == step.n_heads * step.value_head());
     std::vector<float> space;
     const auto sinks = vector_of(step.sinks, space);
     CHECK(sinks.empty() || sinks.size() == step.n_heads);
     cpu::Attention::Before before;
     if (store != nullptr) {
-      CHECK(slot(store->k).width == self.kv_.shape().width && slot(store->v).width == self.kv_.shape().width);
+      const KvLayer& layer = self.kv_.layer(step.layer);
+      CHECK(slot(store->k).width == layer.key_width() && slot(store->v).width == layer.value_width());
       before = [&](const BatchSequence& sequence, uint32_t kv_head) { turn_and_store(step, sequence, kv_head); };
     }
     self.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks, self.kv_, batch, before);
@@ -329,6 +320,11 @@ struct CpuBackend::Visitor {
   void operator()(const Activate& step) {
     const size_t n = slot(step.out).width;
     CHECK(slot(step.gate).width == n && slot(step.up).width == n);
+    if (cpu::is_rare(step)) {
+      return make_rows(step.out, [=, this](size_t r) {
+        cpu::activate(row(step.out, r), row(step.gate, r), step.gated ? row(step.up, r) : nullptr, n, step);
+      });
+    }
     const auto kernel = [&] {
       switch (step.kind) {
         case Activation::silu:
@@ -337,6 +333,10 @@ struct CpuBackend::Visitor {
           return kernels().gelu_multiply;
         case Activation::clamped_swish:
           return &cpu::clamped_swish_multiply;
+        case Activation::relu:
+        case Activation::relu_squared:
+        case Activation::xielu:
+          break;
       }
       RF_UNREACHABLE("an activation that is none");
     }();
@@ -367,8 +367,11 @@ struct CpuBackend::Visitor {
     CHECK(slot(step.logits).width == step.n_experts && slot(step.out).width == 2 * step.n_used);
     std::vector<float> space;
     const auto bias = vector_of(step.bias, space);
-    each_row(step.out,
-             [&](size_t r) { cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias, step); });
+    std::vector<float> scale_space;
+    const auto scales = vector_of(step.expert_scale, scale_space);
+    each_row(step.out, [&](size_t r) {
+      cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias, step, scales);
+    });
   }
 
   cpu::ExpertPart expert_part(const ExpertStack& stack, SlotId out, uint32_t n_products,
@@ -396,6 +399,43 @@ struct CpuBackend::Visitor {
     const std::vector<float> bias = rows_of(step.bias);
     self.experts_.combine(expert_part(step.weight, step.out, 1, bias), {slot(step.routing).data, step.n_used},
                           slot(step.in).data, n_rows(step.in), slot(step.in).width / step.n_used);
+  }
+
+  void operator()(const Temper& step) const {
+    each_row(step.slot, [&](size_t r) {
+      scale_row(row(step.slot, r), slot(step.slot).width, cpu::temperature_at(step.temperature, positions[r]));
+    });
+  }
+
+  void operator()(const Gate& step) const {
+    CHECK(slot(step.in).width == slot(step.out).width);
+    each_row(step.out, [&](size_t r) {
+      cpu::gate(row(step.out, r), row(step.in, r), slot(step.out).width, row(step.gate, r), slot(step.gate).width,
+                step.kind);
+    });
+  }
+
+  void operator()(const Scale& step) const {
+    const float scale = number_of(step.weight);
+    each_row(step.slot, [&](size_t r) { scale_row(row(step.slot, r), slot(step.slot).width, scale); });
+  }
+
+  void operator()(const TakeColumns& step) const {
+    CHECK(uint64_t{step.first} + slot(step.out).width <= slot(step.in).width);
+    each_row(step.out,
+             [&](size_t r) { std::copy_n(row(step.in, r) + step.first, slot(step.out).width, row(step.out, r)); });
+  }
+
+  void operator()(const WeighExperts& step) const {
+    each_row(step.routing, [&](size_t r) {
+      std::vector<float*> parts;
+      std::vector<size_t> widths;
+      for (const SlotId id : step.slots) {
+        parts.push_back(row(id, r));
+        widths.push_back(slot(id).width / step.n_used);
+      }
+      cpu::weigh(parts, widths, row(step.routing, r), step.n_used);
+    });
   }
 
   void operator()(const TakeRows& step) const {

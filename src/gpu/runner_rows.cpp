@@ -41,12 +41,19 @@ bool reads(const Step& step, SlotId id) {
   return std::visit(
       [&](const auto& s) {
         using T = std::decay_t<decltype(s)>;
-        if constexpr (std::is_same_v<T, Norm> || std::is_same_v<T, Matmul> || std::is_same_v<T, TakeRows>) {
+        if constexpr (std::is_same_v<T, Norm> || std::is_same_v<T, Matmul> || std::is_same_v<T, TakeRows> ||
+                      std::is_same_v<T, TakeColumns>) {
           return s.in == id;
         } else if constexpr (std::is_same_v<T, Rope>) {
           return s.q == id || s.k == id;
         } else if constexpr (std::is_same_v<T, StoreKv>) {
           return s.k == id || s.v == id;
+        } else if constexpr (std::is_same_v<T, Temper> || std::is_same_v<T, Scale>) {
+          return s.slot == id;
+        } else if constexpr (std::is_same_v<T, Gate>) {
+          return s.in == id || s.gate == id;
+        } else if constexpr (std::is_same_v<T, WeighExperts>) {
+          return s.routing == id || std::ranges::find(s.slots, id) != s.slots.end();
         } else if constexpr (std::is_same_v<T, Attend>) {
           return s.q == id;
         } else if constexpr (std::is_same_v<T, Activate>) {
@@ -70,7 +77,8 @@ bool writes(const Step& step, SlotId id) {
         using T = std::decay_t<decltype(s)>;
         if constexpr (std::is_same_v<T, Matmul> || std::is_same_v<T, ExpertMatmul>) {
           return std::ranges::any_of(s.parts, [&](const auto& part) { return part.out == id; });
-        } else if constexpr (std::is_same_v<T, Rope> || std::is_same_v<T, StoreKv>) {
+        } else if constexpr (std::is_same_v<T, Rope> || std::is_same_v<T, StoreKv> || std::is_same_v<T, Temper> ||
+                             std::is_same_v<T, Scale> || std::is_same_v<T, WeighExperts>) {
           return false;  // nothing that it does not read
         } else {
           return s.out == id;

@@ -22,12 +22,15 @@ struct RouteArgs {
   RouteScores scores;
   uint32_t normalise;  // shares of the used experts are divided by their sum, or by kLeastChosenShare where it is less
   float scale;         // and multiplied by this
+  const float* expert_scale;         // n_experts, and by these; or null
+  uint32_t n_groups, n_groups_used;  // 0, or only experts of the best groups are chosen
 };
 
 inline constexpr float kLeastChosenShare = 0x1p-14f;
 inline constexpr uint32_t kRouteThreads = 64;
 inline constexpr uint32_t kMaxExperts = 1024;
 inline constexpr uint32_t kMaxUsedExperts = 64;
+inline constexpr uint32_t kMaxExpertGroups = 32;
 
 inline Grid route_grid(uint32_t n_rows) {
   return {n_rows};

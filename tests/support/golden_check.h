@@ -93,7 +93,9 @@ inline double tolerance_of(const std::string& name, KvType kv_type) {
   // is chosen, and no rounding is better than the other.
   if (kv_type == KvType::f16) return name == "qwen3moe@1003-512-800-4-1-128-2" ? 2e-5 : 1e-5;
   // The reference computes GELU from a table in half precision.
-  const bool has_gelu = name.starts_with("gemma") || name.starts_with("starcoder2") || name.starts_with("gpt2");
+  constexpr const char* kWithGelu[] = {"gemma",   "starcoder", "gpt2", "phi2", "falcon",
+                                       "gptneox", "bloom",     "mpt",  "grok", "codeshell"};
+  const bool has_gelu = std::ranges::any_of(kWithGelu, [&](const char* with) { return name.starts_with(with); });
   return has_gelu ? 1e-6 : 1e-8;
 }
 

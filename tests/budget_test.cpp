@@ -1,6 +1,7 @@
 // Models larger than memory: with a budget smaller than the model it still answers, with the same bits as when
 // everything is resident, within the budget, and as fast as the file can be read.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -97,6 +98,20 @@ TEST(Budget, TinyModelsGiveTheSameBits) {
 
 TEST(Budget, TheBundledQuantizedModelGivesTheSameBits) {
   expect_same_bits(testing::source_path("models/story-q4_k_m.gguf"));
+}
+
+// Those with caches and embeddings that layers share, stacks that hold two matrices, groups, gates and unequal layers.
+TEST(Budget, NewFamiliesGiveTheSameBits) {
+  const char* folder = std::getenv("ROCMFORGE_GOLDEN_MODELS");
+  size_t n_tried = 0;
+  for (const char* name :
+       {"gemma4-e2b", "gemma4-moe", "granite_swa-moe", "llama4", "bailingmoe2", "mimo2", "step35", "bitnet"}) {
+    const std::string path = fmt::format("{}/variants/{}.gguf", folder != nullptr ? folder : "", name);
+    if (!std::filesystem::exists(path)) continue;
+    expect_same_bits(path);
+    n_tried++;
+  }
+  if (n_tried == 0) GTEST_SKIP() << "no generated golden models";
 }
 
 // Families with windows, sinks, fused projections, shared experts and rope factors.

@@ -22,8 +22,8 @@ struct RouteArgs {
   RouteScores scores;
   uint32_t normalise;  // shares of the used experts are divided by their sum, or by kLeastChosenShare where it is less
   float scale;         // and multiplied by this
-  const float* expert_scale;         // n_experts, and by these; or null
-  uint32_t n_groups, n_groups_used;  // 0, or only experts of the best groups are chosen
+  const float* expert_scale = nullptr;       // n_experts, and by these; or null
+  uint32_t n_groups = 0, n_groups_used = 0;  // 0, or only experts of the best groups are chosen
 };
 
 inline constexpr float kLeastChosenShare = 0x1p-14f;

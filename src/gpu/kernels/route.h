@@ -22,8 +22,8 @@ struct RouteArgs {
   RouteScores scores;
   uint32_t normalise;  // divide the selected experts' weights by their sum, or by kLeastChosenShare if the sum is less
   float scale;         // then multiply them by this
-  const float* expert_scale;         // n_experts; then multiply them by these; or null
-  uint32_t n_groups, n_groups_used;  // select experts of the best groups only; 0: no groups
+  const float* expert_scale = nullptr;       // n_experts; then multiply them by these; or null
+  uint32_t n_groups = 0, n_groups_used = 0;  // select experts of the best groups only; 0: no groups
 };
 
 inline constexpr float kLeastChosenShare = 0x1p-14f;

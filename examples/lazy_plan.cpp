@@ -24,13 +24,13 @@ Result<void> tour(const char* path) {
   show("after opening:", weights);
 
   // A handle knows its tensor without reading it; get() brings the content and keeps it while the lease lives.
-  const LayerPlan& layer = model->plan().layer(0);
-  const LazyTensor& q = weights.tensor(layer.q);
+  const WeightId queries = model->plan().layer(0).q.value();
+  const LazyTensor& q = weights.tensor(queries);
   std::printf("  %.*s: %llu rows of %llu, %.*s\n", static_cast<int>(q.name.size()), q.name.data(),
               static_cast<unsigned long long>(q.shape.n_rows), static_cast<unsigned long long>(q.shape.row_elements),
               static_cast<int>(dtype_info(q.shape.dtype).name.size()), dtype_info(q.shape.dtype).name.data());
   {
-    const WeightStore::Lease lease = TRY(weights.get(layer.q));
+    const WeightStore::Lease lease = TRY(weights.get(queries));
     show("after get:", weights);
   }
 
@@ -57,7 +57,7 @@ Result<void> tour(const char* path) {
   show("after generating:", weights);
 
   // One weight, or everything, can be given back; the next use loads it again.
-  weights.evict(layer.q);
+  weights.evict(queries);
   show("after evict:", weights);
   weights.clear();
   show("after clear:", weights);

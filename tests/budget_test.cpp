@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "support/golden_check.h"
 #include "support/loaded_model.h"
 #include "support/support.h"
 #include "support/tiny_model.h"
+#include "support/variants.h"
 
 namespace rocmforge {
 namespace {
@@ -98,6 +98,19 @@ TEST(Budget, TinyModelsGiveTheSameBits) {
 
 TEST(Budget, TheBundledQuantizedModelGivesTheSameBits) {
   expect_same_bits(testing::source_path("models/story-q4_k_m.gguf"));
+}
+
+// Those with caches and embeddings that layers share, stacks that hold two matrices, groups, gates and unequal layers.
+TEST(Budget, NewFamiliesGiveTheSameBits) {
+  size_t n_tried = 0;
+  for (const char* name :
+       {"gemma4-e2b", "gemma4-moe", "granite_swa-moe", "llama4", "bailingmoe2", "mimo2", "step35", "bitnet"}) {
+    const std::string path = testing::variant_file(name);
+    if (path.empty()) continue;
+    expect_same_bits(path);
+    n_tried++;
+  }
+  if (n_tried == 0) GTEST_SKIP() << "no generated golden models";
 }
 
 // Families with windows, sinks, fused projections, shared experts and rope factors.

@@ -17,19 +17,19 @@ constexpr uint32_t kQueriesPerTask = 16;
 constexpr uint64_t kAloneElements = 16 << 10;
 
 // A position's keys or values of one head, to where the head begins in its page.
-void store_row(std::byte* head, const float* row, const KvShape& shape, const Kernels& kernels, KvPlane plane,
+void store_row(std::byte* head, const float* row, uint32_t size, KvType type, const Kernels& kernels, KvPlane plane,
                uint32_t position) {
   const auto store = [&]<class T>(T* to, auto&& convert) {
-    if (plane == KvPlane::values) return convert(to + position * shape.head_size, row, shape.head_size);
+    if (plane == KvPlane::values) return convert(to + position * size, row, size);
     constexpr uint32_t kAtOnce = 64;
-    for (uint32_t first = 0; first < shape.head_size; first += kAtOnce) {
-      const uint32_t n = std::min(kAtOnce, shape.head_size - first);
+    for (uint32_t first = 0; first < size; first += kAtOnce) {
+      const uint32_t n = std::min(kAtOnce, size - first);
       T some[kAtOnce];
       convert(some, row + first, n);
       for (uint32_t i = 0; i < n; i++) to[(first + i) * kPageTokens + position] = some[i];
     }
   };
-  if (shape.type == KvType::f16) {
+  if (type == KvType::f16) {
     store(reinterpret_cast<uint16_t*>(head), kernels.to_f16);
   } else {
     store(reinterpret_cast<float*>(head), [](float* to, const float* from, size_t n) { std::copy_n(from, n, to); });
@@ -41,33 +41,39 @@ void store_row(std::byte* head, const float* row, const KvShape& shape, const Ke
 void store_head(const KvCache& cache, const Kernels& kernels, const BatchSequence& sequence, uint32_t position,
                 uint32_t layer, KvPlane plane, uint64_t head, const float* row) {
   std::byte* to = cache.head_at(sequence.pages[position / kPageTokens], layer, plane, head);
-  store_row(to, row, cache.shape(), kernels, plane, position % kPageTokens);
+  const KvLayer& of = cache.layer(layer);
+  store_row(to, row, plane == KvPlane::keys ? of.key_size : of.value_size, cache.shape().type, kernels, plane,
+            position % kPageTokens);
 }
 
 void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, const Batch& batch, uint32_t layer,
               KvPlane plane, const float* rows) {
-  const KvShape& shape = cache.shape();
+  const KvLayer& of = cache.layer(layer);
+  const uint32_t size = plane == KvPlane::keys ? of.key_size : of.value_size;
+  const uint64_t width = uint64_t{of.n_heads} * size;
   // A head is one thread's: rows of keys share the lines of memory they go to.
   const auto store = [&](size_t head) {
     for (const BatchSequence& sequence : batch.sequences) {
       for (uint32_t r = 0; r < sequence.n_rows; r++) {
-        const float* row = rows + uint64_t{sequence.first_row + r} * shape.width + head * shape.head_size;
+        const float* row = rows + uint64_t{sequence.first_row + r} * width + head * size;
         store_head(cache, kernels, sequence, sequence.first_position + r, layer, plane, head, row);
       }
     }
   };
-  if (uint64_t{batch.n_rows()} * shape.width <= kAloneElements) {
-    for (size_t head = 0; head < shape.n_heads(); head++) store(head);
+  if (batch.n_rows() * width <= kAloneElements) {
+    for (size_t head = 0; head < of.n_heads; head++) store(head);
   } else {
-    workers.run(shape.n_heads(), [&](size_t head, size_t) { store(head); });
+    workers.run(of.n_heads, [&](size_t head, size_t) { store(head); });
   }
 }
 
 void Attention::attend(float* out, const float* q, const Attend& step, std::span<const float> sinks,
                        const KvCache& cache, const Batch& batch, const Before& before) {
   CHECK(!before || batch.sequences.size() == batch.n_rows());
+  CHECK(step.softcap == 0 || step.alibi_bias == 0);
   CHECK(step.n_kv_heads > 0 && step.n_heads % step.n_kv_heads == 0);
-  CHECK(step.n_kv_heads * step.head_size == cache.shape().width);
+  CHECK(step.n_kv_heads * step.head_size == cache.layer(step.layer).key_width());
+  CHECK(step.n_kv_heads * step.value_head() == cache.layer(step.layer).value_width());
   const uint32_t rows_per_task = std::max(1u, kQueriesPerTask / (step.n_heads / step.n_kv_heads));
   std::vector<Task> tasks;
   for (const BatchSequence& sequence : batch.sequences) {
@@ -89,6 +95,7 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
                     const Task& task, const Task* next_task, Scratch& s) const {
   const uint32_t group = step.n_heads / step.n_kv_heads;
   const uint32_t n_queries = task.n_rows * group;
+  const uint32_t value_size = step.value_head();
   const auto weighted_sum = cache.shape().type == KvType::f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
 
   s.q.clear();
@@ -99,17 +106,18 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
   s.keep.resize(n_queries);
   for (uint32_t i = 0; i < n_queries; i++) {
     const size_t row = task.sequence->first_row + task.first_row + i / group;
-    const size_t at = (row * step.n_heads + task.kv_head * group + i % group) * step.head_size;
-    s.q.push_back(q + at);
-    s.out.push_back(out + at);
+    const size_t head = row * step.n_heads + task.kv_head * group + i % group;
+    s.q.push_back(q + head * step.head_size);
+    s.out.push_back(out + head * value_size);
     s.score_rows.push_back(s.scores.data() + size_t{i} * kPageTokens);
-    std::fill_n(out + at, step.head_size, 0.0f);
+    std::fill_n(s.out.back(), value_size, 0.0f);
   }
 
   const uint32_t first_position = task.sequence->first_position + task.first_row;
   const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
   // The first position that a row looks at, and query i.
   const auto begin_at = [&](uint32_t position) {
+    if (step.chunk != 0) return position / step.chunk * step.chunk;
     return step.window == 0 || position < step.window ? 0 : position + 1 - step.window;
   };
   const auto begin_of = [&](uint32_t i) { return begin_at(first_position + i / group); };
@@ -121,14 +129,14 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
     const uint32_t position = next_task->sequence->first_position + next_task->first_row;
     keys_of_next_task = keys_of(*next_task, begin_at(position) / kPageTokens, kPageTokens).data;
   }
-  // A cap is applied to scaled scores, which are then not scaled again.
-  const float scale = step.softcap == 0 ? step.scale : 1.0f;
+  // A cap and what distance costs are applied to scaled scores, which are then not scaled again.
+  const float scale = step.softcap == 0 && step.alibi_bias == 0 ? step.scale : 1.0f;
 
   // Queries [first, first + n) against the first n_positions of page p of the sequence.
   const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
     const FloatRows keys = keys_of(task, p_index, n_positions);
     const FloatRows values =
-        cache.values(task.sequence->pages[p_index], step.layer, task.kv_head, step.head_size, n_positions);
+        cache.values(task.sequence->pages[p_index], step.layer, task.kv_head, value_size, n_positions);
     weighted_sum(keys, {&s.q[first], &s.score_rows[first], n, 0}, nullptr, values.data);
     for (uint32_t i = first; i < first + n; i++) {
       float* scores = s.score_rows[i];
@@ -143,6 +151,13 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
       if (step.softcap != 0) {
         for (uint32_t j = 0; j < n_scores; j++) scores[j] *= step.scale;
         cap(scores, n_scores, step.softcap);
+      }
+      if (step.alibi_bias != 0) {
+        const float slope = alibi_slope(step.alibi_bias, step.n_heads, task.kv_head * group + i % group);
+        const uint32_t distance = first_position + i / group - page_begin - n_before;  // of the first of them
+        for (uint32_t j = 0; j < n_scores; j++) {
+          scores[j] = scores[j] * step.scale - slope * static_cast<float>(distance - j);
+        }
       }
       s.keep[i] = kernels_.add_scores(s.softmax[i], scores, n_scores, scale);
     }
@@ -161,7 +176,7 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
     if (!sinks.empty())
       sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.softmax[i].largest);
     const auto share = static_cast<float>(1.0 / sum);
-    for (uint32_t d = 0; d < step.head_size; d++) s.out[i][d] *= share;
+    for (uint32_t d = 0; d < value_size; d++) s.out[i][d] *= share;
   }
 }
 

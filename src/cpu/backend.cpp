@@ -10,40 +10,11 @@
 #include "base/thread_pool.h"
 #include "cpu/isa/choose.h"
 #include "cpu/pass.h"
+#include "cpu/pass_memory.h"
 
 namespace rocmforge {
-namespace {
 
 using cpu::Weight;
-
-constexpr uint64_t kSlotAlignment = 64;
-
-CheckedU64 slot_bytes(const Slot& slot, const PassMemory& memory) {
-  const uint64_t n_rows = slot.rows == SlotRows::batch ? memory.max_rows : memory.max_outputs;
-  return (CheckedU64(n_rows) * slot.width * sizeof(float)).rounded_up(kSlotAlignment);
-}
-
-CheckedU64 all_slot_bytes(const PassMemory& memory) {
-  CheckedU64 total = 0u;
-  for (const Slot& slot : memory.slots) total += slot_bytes(slot, memory);
-  return total;
-}
-
-// The widest row that can be an input of a product: what exists for output rows alone is a product or as wide.
-uint32_t max_input_width(const PassMemory& memory) {
-  uint32_t widest = 0;
-  for (const Slot& slot : memory.slots) {
-    if (slot.rows == SlotRows::batch) widest = std::max(widest, slot.width);
-  }
-  return widest;
-}
-
-cpu::KvShape kv_shape(const PassMemory& memory) {
-  const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : std::max(memory.kv_width, 1u);
-  return {memory.n_pages, memory.n_layers, memory.kv_width, head_size, memory.kv_type};
-}
-
-}  // namespace
 
 CpuBackend::CpuBackend(const Options& options)
     : kernels_(options.kernels != nullptr ? *options.kernels : cpu::choose_kernels()),
@@ -58,8 +29,8 @@ CpuBackend::CpuBackend(const Options& options)
 
 uint64_t CpuBackend::pass_bytes(const PassMemory& memory) const {
   const uint64_t workspace =
-      cpu::Multiplier::workspace_bytes(workers_.n_threads(), max_input_width(memory), memory.max_rows);
-  const CheckedU64 total = all_slot_bytes(memory) + kv_shape(memory).total_bytes() + workspace;
+      cpu::Multiplier::workspace_bytes(workers_.n_threads(), cpu::max_input_width(memory), memory.max_rows);
+  const CheckedU64 total = cpu::all_slot_bytes(memory) + cpu::kv_shape(memory).total_bytes() + workspace;
   return total.get().value_or(std::numeric_limits<uint64_t>::max());
 }
 
@@ -70,15 +41,15 @@ Result<void> CpuBackend::reserve(const PassMemory& memory) {
   if (const uint64_t needed = pass_bytes(memory); needed > available) {
     return cpu::Memory::allocate(needed, available, "context and workspace").error();
   }
-  slot_memory_ = TRY(cpu::Memory::allocate(all_slot_bytes(memory).value(), available, "workspace"));
-  const cpu::KvShape shape = kv_shape(memory);
+  slot_memory_ = TRY(cpu::Memory::allocate(cpu::all_slot_bytes(memory).value(), available, "workspace"));
+  const cpu::KvShape shape = cpu::kv_shape(memory);
   kv_ = cpu::KvCache(shape, TRY(cpu::Memory::allocate(shape.total_bytes(), available, "context")));
   uint64_t at = 0;
   for (const Slot& slot : memory.slots) {
     slots_.push_back({reinterpret_cast<float*>(slot_memory_.data() + at), slot.width, slot.rows});
-    at += slot_bytes(slot, memory).value();
+    at += cpu::slot_bytes(slot, memory).value();
   }
-  multiplier_.reserve(max_input_width(memory), memory.max_rows);
+  multiplier_.reserve(cpu::max_input_width(memory), memory.max_rows);
   max_rows_ = memory.max_rows;
   max_outputs_ = memory.max_outputs;
   return {};

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "cpu/rare_steps.h"
 #include "tensor/packed.h"
 
 namespace rocmforge::cpu {
@@ -15,8 +16,10 @@ constexpr uint64_t kCombinedRows = 64;
 
 }  // namespace
 
-void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step) {
+void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step,
+               std::span<const float> expert_scale) {
   const uint32_t n_used = step.n_used;
+  CHECK(expert_scale.empty() || expert_scale.size() == logits.size());
   CHECK(n_used <= logits.size() && (bias.empty() || bias.size() == logits.size()));
   const bool is_sigmoid = step.gating == Gating::sigmoid;
   const double largest = *std::max_element(logits.begin(), logits.end());
@@ -25,19 +28,20 @@ void route_row(float* out, std::span<const float> logits, std::span<const float>
   };
   // What shares are parts of.
   double whole = 1;
-  if (step.gating == Gating::softmax && (!bias.empty() || !step.normalise)) {
+  if (step.gating == Gating::softmax && (!bias.empty() || !step.normalise || step.n_groups != 0)) {
     whole = 0;
     for (uint32_t id = 0; id < logits.size(); id++) whole += share(id);
   }
 
   // What the choice is made by. Where nothing is added the logits themselves rank, in the same order. A NaN counts as
   // the smallest: the order stays an order.
-  const bool by_logits = bias.empty() || step.gating == Gating::softmax_of_chosen;
+  const bool by_logits = (bias.empty() && step.n_groups == 0) || step.gating == Gating::softmax_of_chosen;
   std::vector<double> rank(logits.size());
   for (uint32_t id = 0; id < logits.size(); id++) {
     rank[id] = (by_logits ? double{logits[id]} : share(id) / whole) + (bias.empty() ? 0.0 : double{bias[id]});
     if (std::isnan(rank[id])) rank[id] = -INFINITY;
   }
+  if (step.n_groups != 0) leave_best_groups(rank, step.n_groups, step.n_groups_used);
   std::vector<uint32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0u);
   std::partial_sort(ids.begin(), ids.begin() + n_used, ids.end(),
@@ -52,7 +56,8 @@ void route_row(float* out, std::span<const float> logits, std::span<const float>
   }
   for (uint32_t j = 0; j < n_used; j++) {
     out[2 * j] = static_cast<float>(ids[j]);
-    out[2 * j + 1] = static_cast<float>(share(ids[j]) / total * step.scale);
+    const double times = expert_scale.empty() ? 1.0 : double{expert_scale[ids[j]]};
+    out[2 * j + 1] = static_cast<float>(share(ids[j]) / total * step.scale * times);
   }
 }
 

@@ -21,9 +21,11 @@ struct Routing {
   float weight(size_t row, uint32_t j) const { return rows[(row * n_used + j) * 2 + 1]; }
 };
 
-// The experts that the step chooses for one row (plan/step.h); out: n_used pairs. `bias` is empty or one per expert.
-// Whatever the logits hold, the ids are distinct and below logits.size(). REQUIRES: n_used <= logits.size()
-void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step);
+// The experts that the step chooses for one row (plan/step.h); out: n_used pairs. `bias` and `expert_scale` are empty
+// or one per expert. Whatever the logits hold, the ids are distinct and below logits.size(). REQUIRES: n_used <=
+// logits.size()
+void route_row(float* out, std::span<const float> logits, std::span<const float> bias, const Route& step,
+               std::span<const float> expert_scale = {});
 
 // The same matrix of every expert, all of one shape. Asked only for those that rows are routed to: others may be
 // absent.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -26,13 +27,25 @@ struct KvShape {
   uint32_t width = 0;      // of one position's keys
   uint32_t head_size = 0;  // divides width; width itself when it is not known
   KvType type = KvType::f16;
+  std::vector<KvLayer> layers = {};  // where layers differ; then width and head_size say nothing
 
   uint64_t element_bytes() const { return type == KvType::f16 ? 2 : 4; }
-  uint64_t n_heads() const { return width / head_size; }
-  uint64_t head_bytes() const { return uint64_t{kPageTokens} * head_size * element_bytes(); }  // keys of one head
+  KvLayer layer(uint32_t i) const {
+    if (!layers.empty()) return layers[i];
+    return {head_size != 0 ? width / head_size : 0, head_size, head_size};
+  }
+  CheckedU64 layer_bytes(uint32_t i) const {  // of a page
+    const KvLayer of = layer(i);
+    return CheckedU64(uint64_t{of.key_size} + of.value_size) * of.n_heads * kPageTokens * element_bytes();
+  }
+  CheckedU64 page_bytes() const {
+    if (layers.empty()) return n_layers == 0 ? CheckedU64(0u) : layer_bytes(0) * n_layers;
+    CheckedU64 total = 0u;
+    for (uint32_t i = 0; i < n_layers; i++) total = total + layer_bytes(i);
+    return total;
+  }
   uint64_t total_bytes() const {  // more than any machine has when it does not fit 64 bits
-    const CheckedU64 total = CheckedU64(uint64_t{kPageTokens} * width * element_bytes()) * 2 * n_layers * n_pages;
-    return total.get().value_or(std::numeric_limits<uint64_t>::max());
+    return (page_bytes() * n_pages).get().value_or(std::numeric_limits<uint64_t>::max());
   }
 };
 
@@ -42,16 +55,30 @@ class KvCache {
  public:
   KvCache() = default;
   KvCache(const KvShape& shape, Memory memory) : shape_(shape), memory_(std::move(memory)) {
-    CHECK(shape.width % shape.head_size == 0 && memory_.size() >= shape.total_bytes());
+    CHECK(memory_.size() >= shape.total_bytes());
+    page_bytes_ = shape.page_bytes().value();
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < shape.n_layers; i++) {
+      places_.push_back({at, shape.layer(i)});
+      at += shape.layer_bytes(i).value();
+    }
   }
 
   const KvShape& shape() const { return shape_; }
+  const KvLayer& layer(uint32_t i) const {
+    CHECK(i < places_.size());
+    return places_[i].layer;
+  }
 
   // Where a cache's head begins.
   std::byte* head_at(PageId page, uint32_t layer, KvPlane plane, uint64_t head) const {
-    CHECK(page.value < shape_.n_pages && layer < shape_.n_layers && head < shape_.n_heads());
-    const uint64_t index = (uint64_t{page.value} * shape_.n_layers + layer) * shape_.n_heads() + head;
-    return memory_.data() + (index * 2 + static_cast<uint64_t>(plane)) * shape_.head_bytes();
+    CHECK(page.value < shape_.n_pages && layer < places_.size() && head < places_[layer].layer.n_heads);
+    const Place& place = places_[layer];
+    const uint64_t position_bytes = kPageTokens * shape_.element_bytes();
+    const uint64_t key_bytes = position_bytes * place.layer.key_size;
+    const uint64_t head_bytes = key_bytes + position_bytes * place.layer.value_size;
+    return memory_.data() + page.value * page_bytes_ + place.begin + head * head_bytes +
+           (plane == KvPlane::values ? key_bytes : 0);
   }
 
   // An attention head of this size, the first n_positions of a page: a row for each element of the keys, ...
@@ -63,21 +90,29 @@ class KvCache {
   // ... and one for each position of the values.
   FloatRows values(PageId page, uint32_t layer, uint32_t head, uint32_t head_size, uint32_t n_positions) const {
     const auto [begin, element] = find_head(page, layer, KvPlane::values, head, head_size);
-    return {begin + element * shape_.element_bytes(), shape_.head_size * shape_.element_bytes(), n_positions,
-            head_size};
+    return {begin + element * shape_.element_bytes(), places_[layer].layer.value_size * shape_.element_bytes(),
+            n_positions, head_size};
   }
 
  private:
-  struct Place {
+  struct HeadPlace {
     const std::byte* begin;  // of the cache's head
     uint64_t element;        // of that head, where the attention's begins
   };
-  Place find_head(PageId page, uint32_t layer, KvPlane plane, uint32_t head, uint32_t head_size) const {
+  HeadPlace find_head(PageId page, uint32_t layer, KvPlane plane, uint32_t head, uint32_t head_size) const {
+    const KvLayer& of = this->layer(layer);
+    const uint32_t size = plane == KvPlane::keys ? of.key_size : of.value_size;
     const uint64_t element = uint64_t{head} * head_size;
-    CHECK(element + head_size <= shape_.width && (head_size == shape_.head_size || shape_.head_size == shape_.width));
-    return {head_at(page, layer, plane, element / shape_.head_size), element % shape_.head_size};
+    CHECK(element + head_size <= uint64_t{of.n_heads} * size && (head_size == size || of.n_heads == 1));
+    return {head_at(page, layer, plane, element / size), element % size};
   }
 
+  struct Place {
+    uint64_t begin;  // in a page
+    KvLayer layer;
+  };
+  std::vector<Place> places_;  // by layer
+  uint64_t page_bytes_ = 0;
   KvShape shape_;
   Memory memory_;
 };

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "cpu/elementwise.h"
+#include "cpu/rare_steps.h"
 
 namespace rocmforge {
 
@@ -53,6 +54,12 @@ cpu::Vector CpuBackend::Pass::vector_of(std::optional<WeightId> id) const {
   return out;
 }
 
+float CpuBackend::Pass::number_of(WeightId id) const {
+  const cpu::Vector vector = vector_of(id);
+  CHECK(vector.values.size() == 1);
+  return vector.values[0];
+}
+
 std::vector<float> CpuBackend::Pass::rows_of(std::optional<WeightId> id) const {
   if (!id) return {};
   const Weight weight = find_(*id);
@@ -68,6 +75,10 @@ std::vector<float> CpuBackend::Pass::rows_of(std::optional<WeightId> id) const {
 RowOperation CpuBackend::Pass::operation_of(const Norm& step) const {
   cpu::Vector weight = vector_of(step.weight), bias = vector_of(step.bias);
   const size_t width = slot(step.in).width, group = step.group != 0 ? step.group : width;
+  if (!step.weight) {
+    weight.space.assign(group, 1.0f);
+    weight.values = weight.space;
+  }
   const size_t n_weights = weight.values.size();
   CHECK(width % group == 0 && (n_weights == group || n_weights == width) && slot(step.out).width == width);
   CHECK(bias.values.empty() || bias.values.size() == n_weights);
@@ -84,7 +95,8 @@ RowOperation CpuBackend::Pass::operation_of(const Norm& step) const {
 RowOperation CpuBackend::Pass::operation_of(const Activate& step) const {
   const size_t n = slot(step.out).width;
   CHECK(slot(step.gate).width == n && slot(step.up).width == n);
-  return cpu::ActivateRows{.kernel = cpu::activation_kernel(kernels(), step.kind),
+  return cpu::ActivateRows{.kernel = cpu::activation_kernel(kernels(), step),
+                           .step = step,
                            .gate = rows(step.gate),
                            .up = rows(step.up),
                            .out = rows(step.out),
@@ -143,20 +155,26 @@ void CpuBackend::Pass::multiply(const Matmul& step, std::span<const RowOperation
     }
     self_.multiplier_.multiply(products);
   }
-  if (step.scale == 1 && step.softcap == 0) return;
-  for (const auto& part : step.parts) {
-    each_row(part.out, [&](size_t r) {
-      cpu::scale_row(row(part.out, r), slot(part.out).width, step.scale);
-      if (step.softcap != 0) cpu::cap(row(part.out, r), slot(part.out).width, step.softcap);
-    });
-  }
+  for (const auto& part : step.parts) finish_part(step, part);
+}
+
+void CpuBackend::Pass::finish_part(const Matmul& step, const Matmul::Part& part) const {
+  CHECK(!part.scale || !part.bias);
+  const float scale = step.scale * (part.scale ? number_of(*part.scale) : 1.0f);
+  if (scale == 1 && step.softcap == 0 && step.clamp == 0) return;
+  const size_t n = slot(part.out).width;
+  each_row(part.out, [&](size_t r) {
+    cpu::scale_row(row(part.out, r), n, scale);
+    if (step.clamp != 0) cpu::clamp(row(part.out, r), n, step.clamp);
+    if (step.softcap != 0) cpu::cap(row(part.out, r), n, step.softcap);
+  });
 }
 
 void CpuBackend::Pass::operator()(const Route& step) const {
   CHECK(slot(step.logits).width == step.n_experts && slot(step.out).width == 2 * step.n_used);
-  const cpu::Vector bias = vector_of(step.bias);
+  const cpu::Vector bias = vector_of(step.bias), scales = vector_of(step.expert_scale);
   each_row(step.out, [&](size_t r) {
-    cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias.values, step);
+    cpu::route_row(row(step.out, r), {row(step.logits, r), step.n_experts}, bias.values, step, scales.values);
   });
 }
 
@@ -197,12 +215,14 @@ void CpuBackend::Pass::operator()(const Rope& step) const {
   prepare_rope(step);
   for (const SlotId id : {step.q, step.k}) {
     each_row(id, [&](size_t r) { self_.rope_.rotate({row(id, r), slot(id).width}, step.head_size, r); });
+    if (step.q == step.k) break;
   }
 }
 
 void CpuBackend::Pass::operator()(const StoreKv& step) const {
   const auto store_all = [&](SlotId id, cpu::KvPlane plane) {
-    CHECK(slot(id).width == self_.kv_.shape().width);
+    const KvLayer& layer = self_.kv_.layer(step.layer);
+    CHECK(slot(id).width == (plane == cpu::KvPlane::keys ? layer.key_width() : layer.value_width()));
     cpu::store_kv(self_.kv_, kernels(), self_.workers_, batch_, step.layer, plane, slot(id).data);
   };
   store_all(step.k, cpu::KvPlane::keys);
@@ -210,7 +230,8 @@ void CpuBackend::Pass::operator()(const StoreKv& step) const {
 }
 
 void CpuBackend::Pass::attend(const Attend& step, const cpu::Attention::Before& before) const {
-  CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
+  CHECK(slot(step.q).width == step.n_heads * step.head_size);
+  CHECK(slot(step.out).width == step.n_heads * step.value_head());
   const cpu::Vector sinks = vector_of(step.sinks);
   CHECK(sinks.values.empty() || sinks.values.size() == step.n_heads);
   self_.attention_.attend(slot(step.out).data, slot(step.q).data, step, sinks.values, self_.kv_, batch_, before);
@@ -218,15 +239,16 @@ void CpuBackend::Pass::attend(const Attend& step, const cpu::Attention::Before& 
 
 // Where each sequence has one row, a key-value head belongs to one task of attention: that one makes it, too.
 void CpuBackend::Pass::operator()(const CachedAttend& step) const {
-  const cpu::KvShape& cache = self_.kv_.shape();
-  if (batch_.sequences.size() != batch_.n_rows() || step.attend.head_size != cache.head_size) {
+  const KvLayer& cache = self_.kv_.layer(step.attend.layer);
+  const bool fits = step.attend.head_size == cache.key_size && step.attend.value_head() == cache.value_size;
+  if (!fits || batch_.sequences.size() != batch_.n_rows()) {
     if (step.rope) (*this)(*step.rope);
     (*this)(step.store);
     (*this)(step.attend);
     return;
   }
   if (step.rope) prepare_rope(*step.rope);
-  CHECK(slot(step.store.k).width == cache.width && slot(step.store.v).width == cache.width);
+  CHECK(slot(step.store.k).width == cache.key_width() && slot(step.store.v).width == cache.value_width());
   attend(step.attend, [&](const BatchSequence& sequence, uint32_t kv_head) { store_head(step, sequence, kv_head); });
 }
 
@@ -242,7 +264,7 @@ void CpuBackend::Pass::store_head(const CachedAttend& step, const BatchSequence&
     cpu::store_head(self_.kv_, kernels(), sequence, sequence.first_position, step.store.layer, plane, kv_head, from);
   };
   store_one(cpu::KvPlane::keys, keys);
-  store_one(cpu::KvPlane::values, row(step.store.v, r) + kv_head * n);
+  store_one(cpu::KvPlane::values, row(step.store.v, r) + kv_head * step.attend.value_head());
 }
 
 // ---- rows in and out ----
@@ -267,6 +289,45 @@ void CpuBackend::Pass::operator()(const TakeRows& step) const {
   for (uint32_t i = 0; i < batch_.n_outputs(); i++) {
     std::copy_n(row(step.in, batch_.output_rows[i]), slot(step.in).width, row(step.out, i));
   }
+}
+
+void CpuBackend::Pass::operator()(const TakeColumns& step) const {
+  CHECK(uint64_t{step.first} + slot(step.out).width <= slot(step.in).width);
+  each_row(step.out,
+           [&](size_t r) { std::copy_n(row(step.in, r) + step.first, slot(step.out).width, row(step.out, r)); });
+}
+
+// ---- what few families compute ----
+
+void CpuBackend::Pass::operator()(const Temper& step) const {
+  each_row(step.slot, [&](size_t r) {
+    cpu::scale_row(row(step.slot, r), slot(step.slot).width, cpu::temperature_at(step.temperature, positions_[r]));
+  });
+}
+
+void CpuBackend::Pass::operator()(const Gate& step) const {
+  CHECK(slot(step.in).width == slot(step.out).width);
+  each_row(step.out, [&](size_t r) {
+    cpu::gate(row(step.out, r), row(step.in, r), slot(step.out).width, row(step.gate, r), slot(step.gate).width,
+              step.kind);
+  });
+}
+
+void CpuBackend::Pass::operator()(const Scale& step) const {
+  const float scale = number_of(step.weight);
+  each_row(step.slot, [&](size_t r) { cpu::scale_row(row(step.slot, r), slot(step.slot).width, scale); });
+}
+
+void CpuBackend::Pass::operator()(const WeighExperts& step) const {
+  each_row(step.routing, [&](size_t r) {
+    std::vector<float*> parts;
+    std::vector<size_t> widths;
+    for (const SlotId id : step.slots) {
+      parts.push_back(row(id, r));
+      widths.push_back(slot(id).width / step.n_used);
+    }
+    cpu::weigh(parts, widths, row(step.routing, r), step.n_used);
+  });
 }
 
 }  // namespace rocmforge

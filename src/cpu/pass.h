@@ -27,6 +27,11 @@ class CpuBackend::Pass {
   void operator()(const ExpertMatmul& step) const;
   void operator()(const ExpertCombine& step) const;
   void operator()(const TakeRows& step) const;
+  void operator()(const Temper& step) const;
+  void operator()(const Gate& step) const;
+  void operator()(const Scale& step) const;
+  void operator()(const TakeColumns& step) const;
+  void operator()(const WeighExperts& step) const;
 
   void operator()(const RowChain& step) const { run_rows(step.out(), operations_of(step.steps)); }
   void operator()(const RowsMatmul& step) const { multiply(step.product, operations_of(step.before)); }
@@ -43,6 +48,8 @@ class CpuBackend::Pass {
 
   // A norm, a bias or factors.
   cpu::Vector vector_of(std::optional<WeightId> id) const;
+  // A weight of one element.
+  float number_of(WeightId id) const;
   // A row for each expert: its bias.
   std::vector<float> rows_of(std::optional<WeightId> id) const;
 
@@ -60,6 +67,8 @@ class CpuBackend::Pass {
 
   // `before` makes each row of the input where it is prepared.
   void multiply(const Matmul& step, std::span<const cpu::RowOperation> before) const;
+  // What a product's outputs go through after it.
+  void finish_part(const Matmul& step, const Matmul::Part& part) const;
   void attend(const Attend& step, const cpu::Attention::Before& before) const;
   void prepare_rope(const Rope& step) const;
   // Of a sequence's one row: rotates a key-value head and its queries, and stores it.

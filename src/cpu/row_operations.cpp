@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "cpu/elementwise.h"
+#include "cpu/rare_steps.h"
 
 namespace rocmforge::cpu {
 
@@ -26,6 +27,7 @@ void NormRows::operator()(size_t r) const {
 }
 
 void ActivateRows::operator()(size_t r) const {
+  if (kernel == nullptr) return activate(out.at(r), gate.at(r), step.gated ? up.at(r) : nullptr, out.width, step);
   kernel(out.at(r), gate.at(r), ones.empty() ? up.at(r) : ones.data(), out.width);
 }
 
@@ -42,14 +44,19 @@ void run_row(std::span<const RowOperation> operations, size_t r) {
   }
 }
 
-ActivateRows::Kernel activation_kernel(const Kernels& kernels, Activation kind) {
-  switch (kind) {
+ActivateRows::Kernel activation_kernel(const Kernels& kernels, const Activate& step) {
+  if (is_rare(step)) return nullptr;
+  switch (step.kind) {
     case Activation::silu:
       return kernels.silu_multiply;
     case Activation::gelu:
       return kernels.gelu_multiply;
     case Activation::clamped_swish:
       return &clamped_swish_multiply;
+    case Activation::relu:
+    case Activation::relu_squared:
+    case Activation::xielu:
+      break;
   }
   RF_UNREACHABLE("an activation that is none");
 }

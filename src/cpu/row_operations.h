@@ -10,6 +10,7 @@
 
 #include "cpu/isa/kernels.h"
 #include "model/spec.h"
+#include "plan/step.h"
 
 namespace rocmforge::cpu {
 
@@ -42,7 +43,8 @@ struct NormRows {
 
 struct ActivateRows {
   using Kernel = void (*)(float* to, const float* gate, const float* up, size_t n);
-  Kernel kernel = nullptr;
+  Kernel kernel = nullptr;  // none: activate() of cpu/rare_steps.h
+  Activate step;
   Rows gate, up, out;
   std::vector<float> ones = {};  // in the place of `up` where there is none
   void operator()(size_t r) const;
@@ -60,7 +62,8 @@ using RowOperation = std::variant<NormRows, ActivateRows, AddRows>;
 // All operations, in order, on row r.
 void run_row(std::span<const RowOperation> operations, size_t r);
 
-ActivateRows::Kernel activation_kernel(const Kernels& kernels, Activation kind);
+// None for those that few families have.
+ActivateRows::Kernel activation_kernel(const Kernels& kernels, const Activate& step);
 
 void scale_row(float* row, size_t n, float scale);
 

@@ -86,7 +86,6 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
     slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});
   }
   kv_type_ = memory.kv_type;
-  kv_width_ = memory.kv_width;
   max_outputs_ = memory.max_outputs;
   max_positions_ = memory.n_pages * kPageTokens;
   return {};

@@ -95,7 +95,6 @@ class GpuBackend final : public Backend {
   std::vector<SlotMemory> slots_;
   std::vector<RopeTable> rope_tables_;
   KvType kv_type_ = KvType::f16;
-  uint32_t kv_width_ = 0;
   uint32_t max_outputs_ = 0;
   uint32_t n_rows_ = 0, n_outputs_ = 0;  // of the last batch
   uint32_t max_positions_ = 0;           // of a sequence

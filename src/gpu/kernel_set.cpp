@@ -39,6 +39,17 @@ Place place_of(FixedKernel kernel) {
     RF_PLACE(elementwise, silu_multiply);
     RF_PLACE(attend, store_kv_f16);
     RF_PLACE(attend, store_kv_f32);
+    RF_PLACE(rare_steps, relu_multiply);
+    RF_PLACE(rare_steps, relu_squared_multiply);
+    RF_PLACE(rare_steps, xielu_multiply);
+    RF_PLACE(rare_steps, clamped_silu_multiply);
+    RF_PLACE(rare_steps, clamp);
+    RF_PLACE(rare_steps, gate);
+    RF_PLACE(rare_steps, temper);
+    RF_PLACE(rare_steps, scale_by);
+    RF_PLACE(rare_steps, take_columns);
+    RF_PLACE(rare_steps, weigh);
+    RF_PLACE(rare_steps, forget_weights);
     RF_PLACE(stream_many_inputs, stream_many_inputs);
     RF_PLACE(stream_many_hopper, stream_many_q4_k_q6_k_rows_8);
     RF_PLACE(stream_many_hopper, stream_many_q4_k_q6_k_rows_16);

@@ -26,8 +26,14 @@ PassLayout pass_layout(const PassMemory& memory) {
     if (slot.rows == SlotRows::batch) widest = std::max(widest, slot.width);
   }
   const uint64_t element_bytes = memory.kv_type == KvType::f16 ? 2 : 4;
-  out.kv_layer_bytes = uint64_t{memory.n_pages} * 2 * kPageTokens * memory.kv_width * element_bytes;
-  out.kv = take(out.kv_layer_bytes * memory.n_layers);
+  uint64_t kv_bytes = 0;
+  for (uint32_t i = 0; i < memory.n_layers; i++) {
+    const KvLayer layer = memory.kv_layer(i);
+    out.kv.push_back(kv_bytes);
+    kv_bytes += uint64_t{memory.n_pages} * kPageTokens * (layer.key_width() + layer.value_width()) * element_bytes;
+  }
+  const uint64_t kv = take(kv_bytes);
+  for (uint64_t& at : out.kv) at += kv;
 
   // Tiles are two bytes an element (kernels/tiles.h). Rows are padded up to the next tile.
   const uint64_t tile_rows = padded_rows(memory.max_rows, kHopperMaxRows);

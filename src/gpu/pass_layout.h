@@ -25,9 +25,8 @@ inline constexpr uint32_t kMaxPageLists = 256;
 
 struct PassLayout {
   std::vector<uint64_t> slots;  // by slot
-  uint64_t kv = 0;              // layers one after the other
-  uint64_t kv_layer_bytes = 0;
-  uint64_t quants = 0;  // activations as 8-bit integers, one for each element of the largest slot, or as tiles
+  std::vector<uint64_t> kv;     // by layer
+  uint64_t quants = 0;          // activations as 8-bit integers, one for each element of the largest slot, or as tiles
   uint64_t quants_bytes = 0;
   uint64_t quant_scales = 0;
   uint64_t row_scales = 0;  // of rows converted to halves (kernels/row_scale.h)

@@ -115,7 +115,7 @@ Result<void> GpuBackend::Runner::operator()(const Norm& step) const {
     RF_UNREACHABLE("a NormKind outside its enum");
   }();
   const uint32_t group = step.group != 0 ? step.group : in.width;
-  const uint64_t n_weights = weight(step.weight).shape.row_elements;
+  const uint64_t n_weights = step.weight ? weight(*step.weight).shape.row_elements : group;
   CHECK(in.width % group == 0 && (n_weights == group || n_weights == in.width) && slot(step.out).width == in.width);
   gpu::NormArgs args{.out = slot(step.out).data,
                      .in = in.data,
@@ -266,6 +266,7 @@ Result<void> GpuBackend::Runner::operator()(const Matmul& step) const {
 }
 
 Result<void> GpuBackend::Runner::scale_and_cap(const Matmul& step) const {
+  TRY(scale_parts(step));
   if (step.scale == 1 && step.softcap == 0) return {};
   for (const Matmul::Part& part : step.parts) {
     const uint64_t n = uint64_t{n_rows(part.out)} * slot(part.out).width;
@@ -277,6 +278,7 @@ Result<void> GpuBackend::Runner::scale_and_cap(const Matmul& step) const {
 }
 
 Result<void> GpuBackend::Runner::operator()(const Activate& step) const {
+  if (is_rare(step)) return activate_rarely(step);
   const uint64_t n = uint64_t{n_rows(step.out)} * slot(step.out).width;
   const auto kernel = [&] {
     switch (step.kind) {
@@ -286,6 +288,10 @@ Result<void> GpuBackend::Runner::operator()(const Activate& step) const {
         return FixedKernel::gelu_multiply;
       case Activation::clamped_swish:
         return FixedKernel::clamped_swish_multiply;
+      case Activation::relu:
+      case Activation::relu_squared:
+      case Activation::xielu:
+        break;
     }
     RF_UNREACHABLE("an Activation outside its enum");
   }();
@@ -322,7 +328,10 @@ Result<void> GpuBackend::Runner::operator()(const Route& step) const {
                             .n_used = step.n_used,
                             .scores = scores,
                             .normalise = step.normalise ? 1u : 0u,
-                            .scale = step.scale};
+                            .scale = step.scale,
+                            .expert_scale = TRY(vector_of(step.expert_scale, 1)),
+                            .n_groups = step.n_groups,
+                            .n_groups_used = step.n_groups_used};
   return launch(FixedKernel::route, gpu::route_grid(n_rows(step.out)), gpu::kRouteThreads, args);
 }
 

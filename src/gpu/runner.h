@@ -43,6 +43,11 @@ class GpuBackend::Runner {
   Result<void> operator()(const ExpertMatmul& step) const;
   Result<void> operator()(const ExpertCombine& step) const;
   Result<void> operator()(const TakeRows& step) const;
+  Result<void> operator()(const Temper& step) const;
+  Result<void> operator()(const Gate& step) const;
+  Result<void> operator()(const Scale& step) const;
+  Result<void> operator()(const TakeColumns& step) const;
+  Result<void> operator()(const WeighExperts& step) const;
   // GpuBackend::fusions() asks for none.
   template <class S>
     requires kIsFused<S>
@@ -143,6 +148,14 @@ class GpuBackend::Runner {
   uint64_t room_for_shares(uint32_t n_tiles) const;
   uint32_t shares_of(uint32_t n_tiles, uint32_t n_pieces) const;
   void divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const;
+
+  // runner_rare.cpp: what few families compute.
+  static bool is_rare(const Activate& step);
+  Result<void> activate_rarely(const Activate& step) const;
+  // A product's numbers beside its weights, and its clamp.
+  Result<void> scale_parts(const Matmul& step) const;
+  // A slot was written: what is left of it as bytes is not it any more.
+  void forget_bytes(SlotId id) const;
 
   // runner_panels.cpp: products of at least PanelMemory::kMinRows rows on Hopper.
   bool can_use_panels(const Matmul& step) const;

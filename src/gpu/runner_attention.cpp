@@ -1,5 +1,7 @@
 // The steps between the products of queries, keys and values and the product of what was attended to.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "gpu/kernels/attend.h"
@@ -22,27 +24,28 @@ Result<gpu::RopeArgs> GpuBackend::Runner::rope_args(const Rope& step) const {
   const double* turns = TRY(self_.rope_table(step.rope));
   const bool halves = step.rope.pairs == RopePairs::halves;
   const uint32_t n_pairs = step.rope.n_dims / 2;
-  return gpu::RopeArgs{.heads = {slot(step.q).data, slot(step.k).data},
-                       .n_heads = {slot(step.q).width / step.head_size, slot(step.k).width / step.head_size},
-                       .positions = batch_.positions,
-                       .turns = turns,
-                       .factors = factors,
-                       .factors_are_made = step.factors && weight(*step.factors).shape.dtype != DType::f32 ? 1u : 0u,
-                       .magnitude = static_cast<float>(rope_magnitude(step.rope)),
-                       .head_size = step.head_size,
-                       .n_pairs = n_pairs,
-                       .pair_step = halves ? 1u : 2u,
-                       .pair_apart = halves ? n_pairs : 1u};
+  return gpu::RopeArgs{
+      .heads = {slot(step.q).data, slot(step.k).data},
+      .n_heads = {slot(step.q).width / step.head_size, step.q == step.k ? 0 : slot(step.k).width / step.head_size},
+      .positions = batch_.positions,
+      .turns = turns,
+      .factors = factors,
+      .factors_are_made = step.factors && weight(*step.factors).shape.dtype != DType::f32 ? 1u : 0u,
+      .magnitude = static_cast<float>(rope_magnitude(step.rope)),
+      .head_size = step.head_size,
+      .n_pairs = n_pairs,
+      .pair_step = halves ? 1u : 2u,
+      .pair_apart = halves ? n_pairs : 1u};
 }
 
 gpu::StoreKvArgs GpuBackend::Runner::store_args(const StoreKv& step) const {
   const uint32_t width = slot(step.k).width;
-  CHECK(width == self_.kv_width_ && slot(step.v).width == width);
+  CHECK(slot(step.v).width == width);
   return {cache_of(step.layer), slot(step.k).data, slot(step.v).data, batch_, width};
 }
 
 std::byte* GpuBackend::Runner::cache_of(uint32_t layer) const {
-  return self_.memory_.data() + self_.layout_.kv + layer * self_.layout_.kv_layer_bytes;
+  return self_.memory_.data() + self_.layout_.kv[layer];
 }
 
 Result<void> GpuBackend::Runner::operator()(const Rope& step) const {
@@ -93,7 +96,11 @@ Result<void> GpuBackend::Runner::operator()(const StoreKv& step) const {
 
 Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
   CHECK(slot(step.q).width == step.n_heads * step.head_size && slot(step.out).width == slot(step.q).width);
-  CHECK(step.n_kv_heads * step.head_size == self_.kv_width_);
+  if (step.chunk != 0 && extent_.longest > step.chunk) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("gpu: attention in chunks of {} positions, and {} of them; use the CPU", step.chunk,
+                             extent_.longest)};
+  }
   const uint32_t n = n_rows(step.q);
   tell(step);
   const float* sinks = TRY(vector_of(step.sinks, 0));

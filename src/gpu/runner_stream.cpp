@@ -31,6 +31,10 @@ StreamAfter after(Activation kind) {
       return StreamAfter::gelu;
     case Activation::clamped_swish:
       return StreamAfter::clamped_swish;
+    case Activation::relu:
+    case Activation::relu_squared:
+    case Activation::xielu:
+      break;
   }
   RF_UNREACHABLE("an Activation outside its enum");
 }
@@ -88,8 +92,8 @@ bool GpuBackend::Runner::can_stream(const Matmul& step) const {
 }
 
 bool GpuBackend::Runner::can_norm(const Norm& norm) const {
-  return norm.kind == NormKind::rms && norm.group == 0 && !norm.bias &&
-         weights_.tensor(norm.weight).shape.dtype == DType::f32;
+  return norm.kind == NormKind::rms && norm.group == 0 && !norm.bias && norm.weight &&
+         weights_.tensor(*norm.weight).shape.dtype == DType::f32;
 }
 
 Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
@@ -101,7 +105,9 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   TRY(finish());
   tell(*product);
   as_bytes_.reset();
-  const bool is_plain = product->scale == 1 && product->softcap == 0;
+  const bool is_plain =
+      product->scale == 1 && product->softcap == 0 && product->clamp == 0 &&
+      std::ranges::none_of(product->parts, [](const Matmul::Part& part) { return part.scale.has_value(); });
   const bool is_one = product->parts.size() == 1, are_two = product->parts.size() == 2;
   const SlotId x = norm != nullptr ? norm->in : product->in;  // blocks read it while others are at their end already
   const auto* sum = step_at<Add>(steps, at + 1);
@@ -109,7 +115,7 @@ Result<size_t> GpuBackend::Runner::stream(std::span<const Step> steps) const {
   const auto dtype_of = [&](const Matmul::Part& part) { return weights_.tensor(part.weight).shape.dtype; };
   const auto* activate = step_at<Activate>(steps, at + 1);
   if (activate != nullptr &&
-      !(is_plain && are_two && activate->gated && activate->gate == product->parts[0].out &&
+      !(is_plain && are_two && activate->gated && !is_rare(*activate) && activate->gate == product->parts[0].out &&
         activate->up == product->parts[1].out && dtype_of(product->parts[0]) == dtype_of(product->parts[1]) &&
         slot(activate->gate).width == slot(activate->up).width)) {
     activate = nullptr;

@@ -44,8 +44,14 @@ struct Missing {
   Name operator()(const Norm& s) const { return first_of({weight(s.weight), weight(s.bias)}); }
   Name operator()(const Matmul& s) const {
     Name name;
-    for (const auto& part : s.parts) name = first_of({name, weight(part.weight), weight(part.bias)});
+    for (const auto& part : s.parts) {
+      name = first_of({name, weight(part.weight), weight(part.bias), number(part.scale)});
+    }
     return name;
+  }
+  // A number is read where it lies.
+  Name number(std::optional<WeightId> id) const {
+    return !id || dtype(*id) == DType::f32 ? Name() : "scales that are not F32";
   }
   Name operator()(const Rope& s) const {
     return s.rope.n_dims / 2 > kMaxRopePairs ? fmt::format("rotation of {} elements", s.rope.n_dims)
@@ -53,6 +59,10 @@ struct Missing {
   }
   Name operator()(const StoreKv&) const { return {}; }
   Name operator()(const Attend& s) const {
+    if (s.value_head() != s.head_size) {
+      return fmt::format("attention with keys of {} and values of {} elements", s.head_size, s.value_head());
+    }
+    if (s.alibi_bias != 0) return "attention with ALiBi";
     return s.head_size < kMinHeadSize || s.head_size > kMaxHeadSize
                ? fmt::format("attention with heads of {} elements", s.head_size)
                : weight(s.sinks);
@@ -62,7 +72,8 @@ struct Missing {
   Name operator()(const Route& s) const {
     return s.n_experts > kMaxExperts || s.n_used > kMaxUsedExperts
                ? fmt::format("a choice of {} out of {} experts", s.n_used, s.n_experts)
-               : weight(s.bias);
+           : s.n_groups > kMaxExpertGroups ? fmt::format("a choice among {} groups of experts", s.n_groups)
+                                           : first_of({weight(s.bias), weight(s.expert_scale)});
   }
   Name operator()(const ExpertMatmul& s) const {
     Name name;
@@ -71,6 +82,11 @@ struct Missing {
   }
   Name operator()(const ExpertCombine& s) const { return first_of({weight(s.weight.first), expert_bias(s.bias)}); }
   Name operator()(const TakeRows&) const { return {}; }
+  Name operator()(const Temper&) const { return {}; }
+  Name operator()(const Gate&) const { return {}; }
+  Name operator()(const Scale& s) const { return number(s.weight); }
+  Name operator()(const TakeColumns&) const { return {}; }
+  Name operator()(const WeighExperts&) const { return {}; }
   template <class S>
     requires kIsFused<S>
   Name operator()(const S&) const {

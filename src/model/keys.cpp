@@ -50,10 +50,14 @@ constexpr std::array kGuarded = {
     GuardedKey{"rope.dimension_sections", Neutral::zero},
     GuardedKey{"rope.scaling.alpha", Neutral::zero},
     GuardedKey{"rope.scaling.finetuned", Neutral::yes},
+    GuardedKey{"rope.scaling.yarn_log_multiplier", Neutral::zero},
+    GuardedKey{"attention.rope_pattern", Neutral::yes},
+    GuardedKey{"embedding_length_per_layer_input", Neutral::zero},
+    GuardedKey{"interleave_moe_layer_step", Neutral::zero_or_one},
 };
 
 bool is_neutral(const gguf::Value& value, Neutral neutral, const ModelSpec& spec) {
-  if (neutral == Neutral::yes) return value.as_bool().value_or(false);
+  if (neutral == Neutral::yes) return value.as_bool().value_or(value.as_f64() == 1.0);
   const auto number = value.as_f64();
   if (!number) return false;
   if (*number == 0) return true;
@@ -66,7 +70,7 @@ bool is_neutral(const gguf::Value& value, Neutral neutral, const ModelSpec& spec
     case Neutral::whole_context:
       return *number >= spec.n_context;
     case Neutral::plain_scale:
-      return std::abs(*number * std::sqrt(static_cast<double>(spec.head_size)) - 1) < 1e-5;
+      return std::abs(*number * std::sqrt(static_cast<double>(spec.layers[0].key_size)) - 1) < 1e-5;
   }
   RF_UNREACHABLE("a Neutral outside its enum");
 }
@@ -101,6 +105,17 @@ Keys::Keys(const gguf::Metadata& metadata, std::string_view architecture) : meta
   prefix_ += '.';
 }
 
+Keys Keys::unprefixed() const {
+  Keys keys(metadata_, "");
+  keys.prefix_.clear();
+  return keys;
+}
+
+bool Keys::is_array(std::string_view key) const {
+  const gguf::Value* value = find(key);
+  return value != nullptr && value->type() == gguf::ValueType::array;
+}
+
 const gguf::Value* Keys::find(std::string_view key) const {
   const gguf::Value* value = metadata_.find(full(key));
   if (value) read_.emplace(key);
@@ -115,6 +130,41 @@ Result<uint32_t> Keys::count(std::string_view key, uint32_t most) const {
 
 Result<uint32_t> Keys::count_or(std::string_view key, uint32_t fallback, uint32_t most) const {
   return has(key) ? count(key, most) : Result<uint32_t>(fallback);
+}
+
+Result<std::vector<uint32_t>> Keys::per_layer(std::string_view key, uint32_t n_layers, uint32_t most) const {
+  if (!has(key)) return bad_key(full(key), "is missing");
+  std::vector<uint32_t> out;
+  if (!is_array(key)) {
+    out.assign(n_layers, TRY(metadata_.u32(full(key))));
+  } else {
+    for (const int32_t value : TRY(i32_array(key))) {
+      if (value < 0) return bad_key(full(key), fmt::format("{} in layer {}", value, out.size()));
+      out.push_back(static_cast<uint32_t>(value));
+    }
+  }
+  if (out.size() < n_layers) return bad_key(full(key), fmt::format("{} values for {} layers", out.size(), n_layers));
+  out.resize(n_layers);
+  for (uint32_t i = 0; i < n_layers; i++) {
+    if (out[i] > most) return bad_key(full(key), fmt::format("{} in layer {}, at most {}", out[i], i, most));
+  }
+  return out;
+}
+
+Result<std::vector<float>> Keys::numbers_per_layer(std::string_view key, uint32_t n_layers) const {
+  if (!has(key)) return bad_key(full(key), "is missing");
+  std::vector<float> out;
+  if (is_array(key)) {
+    out = TRY(metadata_.f32_array(full(key)));
+  } else {
+    out.assign(n_layers, TRY(metadata_.f32(full(key))));
+  }
+  if (out.size() < n_layers) return bad_key(full(key), fmt::format("{} values for {} layers", out.size(), n_layers));
+  out.resize(n_layers);
+  for (const float value : out) {
+    if (!std::isfinite(value)) return bad_key(full(key), fmt::format("{} is not a number", value));
+  }
+  return out;
 }
 
 Result<float> Keys::positive_or(std::string_view key, float fallback) const {

@@ -19,16 +19,24 @@ Error bad_key(std::string_view key, std::string_view fact);
 class Keys {
  public:
   Keys(const gguf::Metadata& metadata, std::string_view architecture);
+  // The same file's keys without a prefix.
+  Keys unprefixed() const;
 
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
   // The value, or null. This and everything below counts as reading the key.
   const gguf::Value* find(std::string_view key) const;
+  bool is_array(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
 
-  // A count that must be there and lie in [1, most]. Some files give one value per layer: the same value for all of
-  // them is the plain case; different ones are not run.
+  // A count that must be there and lie in [1, most]. Some files give one value per layer: here it must be the same for
+  // all of them.
   Result<uint32_t> count(std::string_view key, uint32_t most) const;
   Result<uint32_t> count_or(std::string_view key, uint32_t fallback, uint32_t most) const;
+
+  // One value for each of n_layers, from 0 to `most`: of an array of at least so many, or a single number.
+  Result<std::vector<uint32_t>> per_layer(std::string_view key, uint32_t n_layers, uint32_t most) const;
+  // The same with numbers, which must be finite.
+  Result<std::vector<float>> numbers_per_layer(std::string_view key, uint32_t n_layers) const;
 
   // A number that must be finite and positive.
   Result<float> positive_or(std::string_view key, float fallback) const;

@@ -12,6 +12,15 @@ double yarn_pair(const RopeSpec& rope, double n_turns) {
   return rope.n_dims * std::log(rope.original_context / (n_turns * 2 * std::numbers::pi)) / (2 * std::log(rope.base));
 }
 
+// Whether the pair's angle comes from the fourth coordinate of a token, which of text is 0.
+bool stands_still(const RopeSpec& rope, uint32_t pair) {
+  const auto& n = rope.sections;
+  const uint32_t all = n[0] + n[1] + n[2] + n[3];
+  if (all == 0) return false;
+  const uint32_t at = pair % all;
+  return rope.sections_by_turns ? at >= 3 * n[at % 3] : at >= n[0] + n[1] + n[2];
+}
+
 }  // namespace
 
 std::vector<double> rope_turns(const RopeSpec& rope) {
@@ -34,12 +43,18 @@ std::vector<double> rope_turns(const RopeSpec& rope) {
       break;
     }
   }
+  for (uint32_t i = 0; i < n_pairs; i++) {
+    if (stands_still(rope, i)) out[i] = 0;
+  }
   return out;
 }
 
 double rope_magnitude(const RopeSpec& rope) {
   const bool grows = rope.scaling == RopeScaling::yarn && rope.factor > 1.0f;
-  return rope.attention_factor * (grows ? 1.0 + 0.1 * std::log(double{rope.factor}) : 1.0);
+  if (!grows) return rope.attention_factor;
+  const auto growth = [&](double a) { return 1.0 + 0.1 * a * std::log(double{rope.factor}); };
+  const double divisor = rope.log_multiplier != 0 ? growth(double{rope.log_multiplier}) : 1.0;
+  return rope.attention_factor * growth(1.0) / divisor;
 }
 
 }  // namespace rocmforge

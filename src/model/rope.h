@@ -6,6 +6,8 @@
 //   yarn:   between f_i / factor and f_i, along a ramp over the pairs whose wavelengths fit the original context
 //           beta_fast to beta_slow times; rotated values grow by attention_factor * (1 + ln(factor) / 10)
 //
+// Of text, pairs whose angle comes from a token's fourth coordinate stand still (RopeSpec::sections).
+//
 // A model may also have one divisor per pair of its own (rope_factors): those are a weight, and the backend's.
 
 #include <vector>

@@ -8,6 +8,7 @@
 
 #include "model/families.h"
 #include "model/keys.h"
+#include "model/layers.h"
 
 namespace rocmforge {
 namespace {
@@ -20,56 +21,57 @@ Result<const Family*> find_family(std::string_view architecture) {
                                                          architecture, fmt::join(supported_architectures(), ", "))};
 }
 
-constexpr uint32_t kMaxWidth = 1u << 20;
-constexpr uint32_t kMaxContext = 1u << 24;
-
-// With sections a pair's angle comes from one of four coordinates of its token. Of text the first three are the
-// position and the fourth is 0, so that sections of the first three are plain rope, of halves.
-Result<bool> has_sections(const Keys& keys) {
-  if (!keys.has("rope.dimension_sections")) return false;
-  const std::vector<int32_t> sections = TRY(keys.i32_array("rope.dimension_sections"));
-  if (std::ranges::all_of(sections, [](int32_t n) { return n == 0; })) return false;
-  const bool is_plain = sections.size() >= 3 && sections[0] > 0 && sections[1] > 0 && sections[2] >= 0 &&
-                        std::all_of(sections.begin() + 3, sections.end(), [](int32_t n) { return n == 0; });
-  if (is_plain) return true;
-  return Error{
-      ErrorCode::model_unsupported,
-      fmt::format("model: key '{}': sections of {} pairs; only the first three may have any, and the first two "
-                  "must",
-                  keys.full("rope.dimension_sections"), fmt::join(sections, ", "))};
-}
-
-Result<RopeSpec> read_rope(const Keys& keys, const Family& family, uint32_t head_size) {
-  RopeSpec rope;
-  rope.pairs = family.rope_pairs;
-  if (family.has_sections && TRY(has_sections(keys))) rope.pairs = RopePairs::halves;
-  rope.n_dims = TRY(keys.count_or("rope.dimension_count", head_size, head_size));
-  if (rope.n_dims % 2) return bad_key(keys.full("rope.dimension_count"), fmt::format("{} is odd", rope.n_dims));
-  rope.base = TRY(keys.positive_or("rope.freq_base", 10000.0f));
-  rope.attention_factor = TRY(keys.positive_or("rope.scaling.attn_factor", 1.0f));
-  rope.original_context = TRY(keys.count_or("rope.scaling.original_context_length",
-                                            TRY(keys.count("context_length", kMaxContext)), kMaxContext));
-  // The older spelling of linear scaling is a bare factor.
-  rope.factor = TRY(keys.positive_or("rope.scaling.factor", TRY(keys.positive_or("rope.scale_linear", 1.0f))));
-  const std::string_view type = TRY(keys.string_or("rope.scaling.type", "linear"));
-  if (type == "none" || type == "longrope") {
-    rope.factor = 1.0f;  // longrope lies in factors of its own, one per pair
-  } else if (type == "linear") {
-    rope.scaling = rope.factor == 1.0f ? RopeScaling::none : RopeScaling::linear;
-  } else if (type == "yarn") {
-    rope.scaling = RopeScaling::yarn;
-    rope.beta_fast = TRY(keys.positive_or("rope.scaling.yarn_beta_fast", 32.0f));
-    rope.beta_slow = TRY(keys.positive_or("rope.scaling.yarn_beta_slow", 1.0f));
-  } else {
-    return Error{
-        ErrorCode::model_unsupported,
-        fmt::format("model: key '{}': rope scaling '{}' is not supported; known are none, linear, yarn, longrope",
-                    keys.full("rope.scaling.type"), type)};
+// The expert that every row uses.
+Result<uint32_t> read_shared_width(const Keys& keys, SharedWidth fallback, uint32_t expert_width) {
+  constexpr std::string_view kKey = "expert_shared_feed_forward_length";
+  if (TRY(keys.u32_or(kKey, 0)) != 0) return keys.count(kKey, kMaxWidth);
+  const uint32_t n_shared = TRY(keys.u32_or("expert_shared_count", 0));
+  if (n_shared > kMaxWidth / expert_width)
+    return bad_key(keys.full("expert_shared_count"), fmt::format("{}", n_shared));
+  if (n_shared > 0) return n_shared * expert_width;
+  switch (fallback) {
+    case SharedWidth::none:
+      return 0u;
+    case SharedWidth::expert:
+      return expert_width;
+    case SharedWidth::dense:
+      return keys.count("feed_forward_length", kMaxWidth);
   }
-  return rope;
+  RF_UNREACHABLE("a SharedWidth outside its enum");
 }
 
-Result<ExpertSpec> read_experts(const Keys& keys, const Family& family, uint32_t ff_width) {
+Result<bool> read_normalise(const Keys& keys, const Family& family) {
+  constexpr std::string_view kKey = "expert_weights_norm";
+  switch (family.normalise) {
+    case Normalise::if_softmax:
+      return keys.boolean_or(kKey, family.gating == Gating::softmax);
+    case Normalise::no:
+      return keys.boolean_or(kKey, false);
+    case Normalise::always:
+      return true;
+    case Normalise::never:
+      return false;
+  }
+  RF_UNREACHABLE("a Normalise outside its enum");
+}
+
+Result<void> read_groups(const Keys& keys, const Family& family, ExpertSpec& experts) {
+  constexpr std::string_view kGroups = "expert_group_count", kUsed = "expert_group_used_count";
+  if (!family.has_groups || TRY(keys.u32_or(kGroups, 1)) <= 1) return {};
+  experts.n_groups = TRY(keys.count(kGroups, experts.n_experts));
+  experts.n_groups_used = TRY(keys.count(kUsed, experts.n_groups));
+  const uint32_t size = experts.n_experts / experts.n_groups;
+  if (experts.n_experts % experts.n_groups || size < 2) {
+    return bad_key(keys.full(kGroups), fmt::format("{} groups of {} experts", experts.n_groups, experts.n_experts));
+  }
+  if (experts.n_groups_used * size < experts.n_used) {
+    return bad_key(keys.full(kUsed), fmt::format("{} groups of {} experts, of which {} are used", experts.n_groups_used,
+                                                 size, experts.n_used));
+  }
+  return {};
+}
+
+Result<ExpertSpec> read_experts(const Keys& keys, const Family& family) {
   ExpertSpec experts;
   // Dense models are sometimes written with an expert count of 0.
   if (TRY(keys.u32_or("expert_count", 0)) == 0) {
@@ -79,15 +81,13 @@ Result<ExpertSpec> read_experts(const Keys& keys, const Family& family, uint32_t
   }
   experts.n_experts = TRY(keys.count("expert_count", 1'024));
   experts.n_used = TRY(keys.count("expert_used_count", experts.n_experts));
-  experts.width = TRY(keys.count_or("expert_feed_forward_length", ff_width, kMaxWidth));
-  const uint32_t n_shared = TRY(keys.u32_or("expert_shared_count", 0));
-  if (n_shared > kMaxWidth / experts.width)
-    return bad_key(keys.full("expert_shared_count"), fmt::format("{}", n_shared));
-  experts.shared_width = n_shared * experts.width;
-  experts.n_dense_layers = TRY(keys.u32_or("leading_dense_block_count", 0));
+  experts.width = keys.has("expert_feed_forward_length") ? TRY(keys.count("expert_feed_forward_length", kMaxWidth))
+                                                         : TRY(keys.count("feed_forward_length", kMaxWidth));
+  experts.shared_width = TRY(read_shared_width(keys, family.shared_width, experts.width));
   experts.scale = TRY(keys.positive_or("expert_weights_scale", 1.0f));
   experts.gating = family.gating;
-  experts.normalise_weights = TRY(keys.boolean_or("expert_weights_norm", family.gating == Gating::softmax));
+  experts.normalise_weights = TRY(read_normalise(keys, family));
+  TRY(read_groups(keys, family, experts));
   switch (TRY(keys.u32_or("expert_gating_func", 0))) {
     case 0:
       break;
@@ -108,43 +108,6 @@ Result<ExpertSpec> read_experts(const Keys& keys, const Family& family, uint32_t
   return experts;
 }
 
-// The last layer of how many looks at everything. Some files say of each layer whether it has a window.
-Result<uint32_t> read_window_period(const Keys& keys, uint32_t fallback, uint32_t n_layers) {
-  constexpr std::string_view kKey = "attention.sliding_window_pattern";
-  const gguf::Value* value = keys.find(kKey);
-  if (!value || value->type() != gguf::ValueType::array) return keys.count_or(kKey, fallback, kMaxLayers);
-  const std::vector<int32_t> has_window = TRY(keys.i32_array(kKey));
-  if (has_window.size() < n_layers) {
-    return bad_key(keys.full(kKey), fmt::format("{} values for {} layers", has_window.size(), n_layers));
-  }
-  const auto trunk = std::span(has_window).first(n_layers);
-  const auto period = static_cast<uint32_t>(std::ranges::find(trunk, 0) - trunk.begin()) + 1;
-  for (uint32_t i = 0; i < n_layers; i++) {
-    if ((trunk[i] != 0) == (i % period + 1 < period)) continue;
-    return Error{ErrorCode::model_unsupported,
-                 fmt::format("model: key '{}': layer {} is out of the order of the first {}: only windows in all but "
-                             "every n-th layer are supported",
-                             keys.full(kKey), i, period)};
-  }
-  return period;
-}
-
-Result<void> read_windows(const Keys& keys, const Family& family, ModelSpec& spec) {
-  spec.window_rope = spec.rope;
-  if (family.ignores_window) keys.has("attention.sliding_window");
-  if (family.window_period == 0 || TRY(keys.u32_or("attention.sliding_window", family.window)) == 0) return {};
-  spec.window = TRY(keys.count_or("attention.sliding_window", family.window, kMaxContext));
-  spec.window_period = TRY(read_window_period(keys, family.window_period, spec.n_layers));
-  const float base = family.window_rope_base > 0 ? family.window_rope_base : spec.rope.base;
-  spec.window_rope.base = TRY(keys.positive_or("rope.freq_base_swa", base));
-  if (family.window_rope_is_plain) {
-    spec.window_rope.scaling = RopeScaling::none;
-    spec.window_rope.factor = 1.0f;
-    spec.window_rope.attention_factor = 1.0f;
-  }
-  return {};
-}
-
 Result<void> read_scales(const Keys& keys, const Family& family, ModelSpec& spec) {
   switch (family.scales) {
     case Scales::none:
@@ -155,17 +118,13 @@ Result<void> read_scales(const Keys& keys, const Family& family, ModelSpec& spec
       spec.attention_scale = TRY(keys.positive_or("attention.scale", spec.attention_scale));
       spec.logit_scale = 1.0f / TRY(keys.positive("logit_scale"));
       break;
-    case Scales::command_r:
+    case Scales::multiplied:
       spec.logit_scale = TRY(keys.positive_or("logit_scale", 1.0f));
       break;
     case Scales::gemma: {
       spec.embedding_scale = std::sqrt(static_cast<float>(spec.width));
       spec.attention_softcap = TRY(keys.positive_or_none("attn_logit_softcapping"));
       spec.logit_softcap = TRY(keys.positive_or_none("final_logit_softcapping"));
-      // The 27B models of both generations scale by the width per head instead of the head's size.
-      const bool is_27b = (spec.architecture == "gemma2" && spec.n_layers == 46) ||
-                          (spec.architecture == "gemma3" && spec.n_layers == 62);
-      if (is_27b) spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.width / spec.n_heads));
       break;
     }
   }
@@ -240,40 +199,34 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
   spec.n_vocab = TRY(read_vocab_size(metadata, keys));
   spec.n_context = TRY(keys.count("context_length", kMaxContext));
   spec.width = TRY(keys.count("embedding_length", kMaxWidth));
-  spec.n_heads = TRY(keys.count("attention.head_count", 1'024));
-  spec.n_kv_heads = TRY(keys.count_or("attention.head_count_kv", spec.n_heads, spec.n_heads));
-  if (spec.n_heads % spec.n_kv_heads) {
-    return bad_key(keys.full("attention.head_count_kv"),
-                   fmt::format("{} does not divide the {} heads", spec.n_kv_heads, spec.n_heads));
-  }
-  if (!keys.has("attention.key_length") && spec.width % spec.n_heads) {
-    return bad_key(keys.full("attention.head_count"),
-                   fmt::format("{} does not divide the width {}", spec.n_heads, spec.width));
-  }
-  spec.head_size = TRY(keys.count_or("attention.key_length", spec.width / spec.n_heads, 1'024));
-  if (const uint32_t v = TRY(keys.count_or("attention.value_length", spec.head_size, 1'024)); v != spec.head_size) {
-    return Error{ErrorCode::model_unsupported,
-                 fmt::format("model: heads with keys of {} and values of {} elements", spec.head_size, v)};
-  }
-  spec.ff_width = TRY(keys.count("feed_forward_length", kMaxWidth));
+  spec.experts = TRY(read_experts(keys, family));
+  TRY(read_layers(keys, family, spec));
   spec.norm = family.norm;
   spec.norm_placement = family.norm_placement;
-  spec.ffn_norm_is_post_attention = family.ffn_norm_is_post_attention;
+  spec.norms_have_weights = family.norms_have_weights;
+  spec.ffn_norm_name = family.ffn_norm_name;
+  spec.attention_post_norm_name = family.attention_post_norm_name;
   spec.norm_epsilon = TRY(keys.positive(family.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon"
                                                                      : "attention.layer_norm_epsilon"));
   spec.activation = family.activation;
   spec.gated = family.gated;
   spec.learned_positions = family.learned_positions;
-  spec.has_rope = !family.learned_positions;
-  if (family.rope_is_optional) spec.has_rope = TRY(keys.boolean_or("rope.scaling.finetuned", true));
+  spec.has_output_bias = family.has_output_bias;
+  spec.normalises_embeddings = family.normalises_embeddings;
   spec.qk_norm = family.qk_norm;
+  spec.qk_norm_after_rope = family.qk_norm_after_rope;
   spec.qkv_bias = family.qkv_bias;
-  spec.has_sinks = family.has_sinks;
-  spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.head_size));
-  spec.rope = TRY(read_rope(keys, family, spec.head_size));
-  spec.experts = TRY(read_experts(keys, family, spec.ff_width));
-  TRY(read_windows(keys, family, spec));
+  spec.sinks = family.sinks;
+  spec.output_gate = family.output_gate;
+  spec.alibi_bias = family.alibi_bias;
+  spec.has_shared_gate = family.has_shared_gate;
+  spec.has_inner_norms = family.has_inner_norms;
+  spec.has_weight_scales = family.has_weight_scales;
+  if (family.has_clamp) spec.qkv_clamp = TRY(keys.positive_or_none("attention.clamp_kqv"));
+  spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.layers[0].key_size));
   TRY(read_scales(keys, family, spec));
+  if (family.finish != nullptr) TRY(family.finish(keys, spec));
+  TRY(check_layers(keys, spec));
   spec.pooling = TRY(read_pooling(keys));
   TRY(keys.refuse_unread(spec));
   return spec;

@@ -43,12 +43,15 @@ TEST(ModelSpec, ReadsThePlainNumbers) {
   EXPECT_EQ(spec->architecture, "llama");
   EXPECT_EQ(spec->n_layers, 3u);
   EXPECT_EQ(spec->n_vocab, 96u);
-  EXPECT_EQ(spec->q_width(), 64u);
-  EXPECT_EQ(spec->kv_width(), 32u);
-  EXPECT_EQ(spec->rope.pairs, RopePairs::neighbours);
-  EXPECT_EQ(spec->rope.scaling, RopeScaling::none);
+  ASSERT_EQ(spec->layers.size(), 3u);
+  const LayerSpec& layer = spec->layers[0];
+  EXPECT_EQ(layer.q_width(), 64u);
+  EXPECT_EQ(layer.k_width(), 32u);
+  EXPECT_EQ(layer.v_width(), 32u);
+  EXPECT_EQ(layer.rope.pairs, RopePairs::neighbours);
+  EXPECT_EQ(layer.rope.scaling, RopeScaling::none);
   EXPECT_FLOAT_EQ(spec->attention_scale, 0.25f);
-  EXPECT_FALSE(spec->is_mixture(0));
+  EXPECT_EQ(layer.feed_forward, FeedForward::dense);
 }
 
 TEST(ModelSpec, FamiliesDifferByTheirFields) {
@@ -56,26 +59,26 @@ TEST(ModelSpec, FamiliesDifferByTheirFields) {
   qwen.architecture = "qwen2";
   const auto spec = spec_of([](auto&) {}, qwen);
   ASSERT_TRUE(spec.ok());
-  EXPECT_EQ(spec->rope.pairs, RopePairs::halves);
+  EXPECT_EQ(spec->layers[0].rope.pairs, RopePairs::halves);
   EXPECT_TRUE(spec->qkv_bias);
   TinyModel mixture;
   mixture.n_experts = 4;
   mixture.n_experts_used = 2;
-  EXPECT_TRUE(spec_of([](auto&) {}, mixture)->is_mixture(0));
+  EXPECT_EQ(spec_of([](auto&) {}, mixture)->layers[0].feed_forward, FeedForward::experts);
 }
 
 TEST(ModelSpec, ReadsRopeScaling) {
   const auto linear = spec_of([](auto& h) { h.set_f32("llama.rope.scaling.factor", 4.0f); });
-  EXPECT_EQ(linear->rope.scaling, RopeScaling::linear);
+  EXPECT_EQ(linear->layers[0].rope.scaling, RopeScaling::linear);
   const auto older = spec_of([](auto& h) { h.set_f32("llama.rope.scale_linear", 4.0f); });
-  EXPECT_EQ(older->rope, linear->rope);
+  EXPECT_EQ(older->layers[0].rope, linear->layers[0].rope);
   const auto yarn = spec_of([](auto& h) {
     h.set_string("llama.rope.scaling.type", "yarn");
     h.set_f32("llama.rope.scaling.factor", 4.0f);
     h.set_u32("llama.rope.scaling.original_context_length", 64);
   });
-  EXPECT_EQ(yarn->rope.scaling, RopeScaling::yarn);
-  EXPECT_EQ(yarn->rope.original_context, 64u);
+  EXPECT_EQ(yarn->layers[0].rope.scaling, RopeScaling::yarn);
+  EXPECT_EQ(yarn->layers[0].rope.original_context, 64u);
   expect_error(ErrorCode::model_unsupported, "'mystery'",
                [](auto& h) { h.set_string("llama.rope.scaling.type", "mystery"); });
 }
@@ -135,7 +138,7 @@ TEST(ModelSpec, PerLayerValuesMustAgreeAndSuffice) {
       h.set_array("llama.attention.head_count_kv", std::span<const uint32_t>(heads));
     };
   };
-  EXPECT_EQ(spec_of(with({2, 2, 2}))->n_kv_heads, 2u);
+  EXPECT_EQ(spec_of(with({2, 2, 2}))->layers[0].n_kv_heads, 2u);
   expect_error(ErrorCode::model_unsupported, "layers differ", with({2, 2, 1}));
   expect_error(ErrorCode::model_hyperparameter, "2 values for 3 layers", with({2, 2}));
 }
@@ -180,13 +183,13 @@ TEST(ModelSpec, Olmo3HasWindowsInThreeOfFourLayersAndPlainRopeThere) {
   };
   const auto spec = spec_of(scaled, model);
   ASSERT_TRUE(spec.ok()) << spec.error().message;
-  EXPECT_EQ(spec->window, 16u);
-  for (uint32_t i = 0; i < 5; i++) EXPECT_EQ(spec->has_window(i), i != 3) << i;
-  EXPECT_EQ(spec->rope.scaling, RopeScaling::yarn);
-  EXPECT_EQ(spec->window_rope.scaling, RopeScaling::none);
-  EXPECT_EQ(spec->window_rope.base, spec->rope.base);
-  EXPECT_EQ(spec->window_rope.attention_factor, 1.0f);
-  EXPECT_EQ(spec_of([](auto&) {}, model)->window, 0u);
+  for (uint32_t i = 0; i < 5; i++) EXPECT_EQ(spec->layers[i].window, i != 3 ? 16u : 0u) << i;
+  const RopeSpec &windowed = spec->layers[0].rope, &full = spec->layers[3].rope;
+  EXPECT_EQ(full.scaling, RopeScaling::yarn);
+  EXPECT_EQ(windowed.scaling, RopeScaling::none);
+  EXPECT_EQ(windowed.base, full.base);
+  EXPECT_EQ(windowed.attention_factor, 1.0f);
+  EXPECT_EQ(spec_of([](auto&) {}, model)->layers[0].window, 0u);
 }
 
 TEST(ModelSpec, WindowsMayBeListedByLayer) {
@@ -198,23 +201,23 @@ TEST(ModelSpec, WindowsMayBeListedByLayer) {
       h.set_array("olmo2.attention.sliding_window_pattern", std::span<const uint32_t>(has_window));
     };
   };
-  EXPECT_EQ(spec_of(listed({1, 1, 1, 0, 1}), model)->window_period, 4u);
-  EXPECT_EQ(spec_of(listed({1, 0, 1, 0, 1}), model)->window_period, 2u);
-  const auto all = spec_of(listed({1, 1, 1, 1, 1}), model), none = spec_of(listed({0, 0, 0, 0, 0}), model);
-  for (uint32_t i = 0; i < 5; i++) {
-    EXPECT_TRUE(all->has_window(i));
-    EXPECT_FALSE(none->has_window(i));
+  for (const auto& pattern :
+       std::vector<std::vector<uint32_t>>{{1, 1, 1, 0, 1}, {1, 1, 1, 1, 1}, {0, 0, 0, 0, 0}, {0, 1, 1, 0, 0}}) {
+    const auto spec = spec_of(listed(pattern), model);
+    ASSERT_TRUE(spec.ok()) << spec.error().message;
+    for (uint32_t i = 0; i < 5; i++) EXPECT_EQ(spec->layers[i].window, pattern[i] * 16) << i;
   }
-  expect_error(ErrorCode::model_unsupported, "sliding_window_pattern", listed({0, 1, 1, 1, 0}), model);
+  expect_error(ErrorCode::model_hyperparameter, "sliding_window_pattern", listed({1, 1, 2, 0, 1}), model);
   expect_error(ErrorCode::model_hyperparameter, "4 values for 5 layers", listed({1, 1, 1, 0}), model);
 }
 
 TEST(ModelSpec, SectionsOfTextArePlainRopeOfHalves) {
   const auto sections = [](std::vector<uint32_t> values) { return set("glm4.rope.dimension_sections", values); };
-  EXPECT_EQ(spec_of([](auto&) {}, tiny("glm4"))->rope.pairs, RopePairs::neighbours);
-  EXPECT_EQ(spec_of(sections({0, 0, 0, 0}), tiny("glm4"))->rope.pairs, RopePairs::neighbours);
-  EXPECT_EQ(spec_of(sections({2, 3, 3, 0}), tiny("glm4"))->rope.pairs, RopePairs::halves);
-  expect_error(ErrorCode::model_unsupported, "'glm4.rope.dimension_sections'", sections({2, 2, 2, 2}), tiny("glm4"));
+  EXPECT_EQ(spec_of([](auto&) {}, tiny("glm4"))->layers[0].rope.pairs, RopePairs::neighbours);
+  EXPECT_EQ(spec_of(sections({0, 0, 0, 0}), tiny("glm4"))->layers[0].rope.pairs, RopePairs::neighbours);
+  EXPECT_EQ(spec_of(sections({2, 3, 3, 0}), tiny("glm4"))->layers[0].rope.pairs, RopePairs::halves);
+  expect_error(ErrorCode::model_unsupported, "'glm4.rope.dimension_sections'", sections({2, 0, 2, 2}), tiny("glm4"));
+  expect_error(ErrorCode::model_unsupported, "'glm4.rope.dimension_sections'", sections({2, 2}), tiny("glm4"));
 }
 
 TEST(ModelSpec, GraniteMayDoWithoutRope) {
@@ -224,9 +227,9 @@ TEST(ModelSpec, GraniteMayDoWithoutRope) {
       h.set_bool("granite.rope.scaling.finetuned", value);
     };
   };
-  EXPECT_FALSE(spec_of(with(false), tiny("granite"))->has_rope);
-  EXPECT_TRUE(spec_of(with(true), tiny("granite"))->has_rope);
-  EXPECT_TRUE(spec_of([](auto&) {})->has_rope);
+  EXPECT_FALSE(spec_of(with(false), tiny("granite"))->layers[0].has_rope);
+  EXPECT_TRUE(spec_of(with(true), tiny("granite"))->layers[0].has_rope);
+  EXPECT_TRUE(spec_of([](auto&) {})->layers[0].has_rope);
 }
 
 TEST(ModelSpec, ReadsHowEmbeddingsArePooled) {
@@ -289,7 +292,7 @@ TEST(ModelSpec, AKeyWithoutEffectIsNoObstacle) {
   for (const char* architecture : {"llama", "phi3"}) {
     const auto ignored = spec_of(set(std::string(architecture) + ".attention.sliding_window", 16u), tiny(architecture));
     ASSERT_TRUE(ignored.ok()) << ignored.error().message;
-    EXPECT_FALSE(ignored->has_window(0));
+    EXPECT_EQ(ignored->layers[0].window, 0u);
   }
 }
 

@@ -57,7 +57,7 @@ TEST(BindTensors, FindsEveryRole) {
   ASSERT_TRUE(opened->tensors.ok()) << opened->tensors.error().message;
   const ModelTensors& t = *opened->tensors;
   EXPECT_EQ(t.layers.size(), 3u);
-  EXPECT_EQ(t.layers[1].q.tensor->name, "blk.1.attn_q.weight");
+  EXPECT_EQ(t.layers[1].q->tensor->name, "blk.1.attn_q.weight");
   EXPECT_FALSE(t.tied);
   EXPECT_EQ(t.output.tensor->name, "output.weight");
   EXPECT_FALSE(t.layers[0].router.has_value());

@@ -18,6 +18,16 @@ namespace rocmforge {
 
 enum class KvType : uint8_t { f16, f32 };
 
+// What a layer keeps of each position.
+struct KvLayer {
+  uint32_t n_heads = 0;                   // 0: nothing
+  uint32_t key_size = 0, value_size = 0;  // of a head
+
+  uint32_t key_width() const { return n_heads * key_size; }
+  uint32_t value_width() const { return n_heads * value_size; }
+  friend bool operator==(const KvLayer&, const KvLayer&) = default;
+};
+
 // The memory of a pass beside the weights, known before a byte is allocated.
 struct PassMemory {
   std::span<const Slot> slots;
@@ -28,6 +38,13 @@ struct PassMemory {
   uint32_t kv_width = 0;  // elements of one position's keys (values: the same) in one layer
   KvType kv_type = KvType::f16;
   uint32_t kv_head_size = 0;  // elements of one head; 0: not known, and a page cannot be laid out by heads
+  std::span<const KvLayer> kv_layers = {};  // where layers differ; then kv_width is the widest one's
+
+  KvLayer kv_layer(uint32_t i) const {
+    if (!kv_layers.empty()) return kv_layers[i];
+    const uint32_t head = kv_head_size != 0 ? kv_head_size : kv_width;
+    return {head != 0 ? kv_width / head : 0, head, head};
+  }
 };
 
 class Backend {

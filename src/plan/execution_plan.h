@@ -127,6 +127,7 @@ class ExecutionPlan {
   SlotId logits_, hidden_;
   std::vector<std::span<const Step>> steps_;
   std::vector<uint32_t> streamed_stages_;
+  std::vector<KvLayer> kv_layers_;  // none where all are alike
   size_t n_loaders_ = 0;
   std::optional<uint64_t> budget_bytes_;
   uint64_t held_bytes_ = 0;

@@ -41,6 +41,8 @@ class Fuser {
   }
 
  private:
+  uint32_t width_of(SlotId id) const { return slots_[id.value].width; }
+
   // A step's slots are all of the batch's rows or all of the outputs'; else, and without slots, none.
   std::optional<SlotRows> rows_of(const Step& step) const {
     std::optional<SlotRows> rows;
@@ -82,7 +84,8 @@ class Fuser {
   }
 
   // A key-value head of a row and its queries are rotated, stored and attended to by one task. No other task may read
-  // or write what it does: keys, values and queries are slots of their own, and the output is neither keys nor values.
+  // or write what it does: keys, values and queries are slots of their own, the output is neither keys nor values, and
+  // keys and values have as many heads as are attended to, of the same sizes.
   size_t fuse_attention(std::span<const Step> steps) {
     if (!fusions_.cached_attend) return 0;
     const auto* rope = step_at<Rope>(steps, 0);
@@ -92,6 +95,8 @@ class Fuser {
     if (store == nullptr || attend == nullptr || store->layer != attend->layer) return 0;
     if (store->k == store->v || store->k == attend->q || store->v == attend->q) return 0;
     if (attend->out == store->k || attend->out == store->v) return 0;
+    if (width_of(store->k) != uint64_t{attend->n_kv_heads} * attend->head_size) return 0;
+    if (width_of(store->v) != uint64_t{attend->n_kv_heads} * attend->value_head()) return 0;
     if (rope != nullptr && (rope->q != attend->q || rope->k != store->k || rope->head_size != attend->head_size)) {
       return 0;
     }

@@ -112,6 +112,45 @@ TEST(Fuse, WhatOtherHeadsStillReadIsNotWritten) {
   EXPECT_EQ(kinds(fused({StoreKv{0, kK, kV}, attend(0, kK, kAttended)})), alone) << "keys that are the queries";
 }
 
+TEST(Fuse, KeysAndValuesOfOtherSizesThanHeadsOfTheAttentionAreStoredAlone) {
+  // Slots are two heads of four elements wide.
+  Attend attends = attend(0, kQ, kAttended);
+  const auto kinds_with = [&] { return kinds(fused({rope(kQ, kK), StoreKv{0, kK, kV}, attends})); };
+  attends.value_size = 2;
+  EXPECT_EQ(kinds_with(), (kinds_of<Rope, StoreKv, Attend>())) << "values";
+  attends.value_size = 4;
+  EXPECT_EQ(kinds_with(), (kinds_of<CachedAttend>())) << "values as long as keys";
+  attends.n_kv_heads = 1;
+  EXPECT_EQ(kinds_with(), (kinds_of<Rope, StoreKv, Attend>())) << "keys";
+
+  const std::vector<Slot> half_values = {{"q", 8}, {"k", 8}, {"v", 4}, {"attended", 4}};
+  attends = {.n_heads = 2, .n_kv_heads = 2, .head_size = 4, .q = SlotId(0), .out = SlotId(3), .value_size = 2};
+  const std::vector<Step> steps = {StoreKv{0, SlotId(1), SlotId(2)}, attends};
+  EXPECT_EQ(kinds(fuse(steps, half_values, kAll)), (kinds_of<CachedAttend>())) << "both";
+}
+
+TEST(Fuse, QueriesThatChangeBetweenRopeAndAttentionAreRotatedAlone) {
+  EXPECT_EQ(kinds(fused({rope(kQ, kK), Temper{kQ, {}}, StoreKv{0, kK, kV}, attend(0, kQ, kAttended)})),
+            (kinds_of<Rope, Temper, CachedAttend>()));
+  EXPECT_EQ(kinds(fused({rope(kQ, kQ), attend(0, kQ, kAttended)})), (kinds_of<Rope, Attend>())) << "another's cache";
+}
+
+TEST(Fuse, ANormWithoutAWeightAndARareActivationAreRowStepsToo) {
+  const Norm plain{NormKind::rms, 1e-5f, kX, kH, std::nullopt};
+  const Activate rare{.kind = Activation::xielu, .gate = kH, .up = kV, .out = kH, .gated = false};
+  EXPECT_EQ(kinds(fused({plain, rare, product(kH, kQ)})), (kinds_of<RowsMatmul>()));
+}
+
+TEST(Fuse, StepsOfFewFamiliesEndAChain) {
+  const std::vector<Step> others = {Gate{OutputGate::sigmoid, kH, kV, kH}, Scale{kH, WeightId(3)},
+                                    TakeColumns{kV, kH, 0}, WeighExperts{1, kV, {kH}}};
+  for (const Step& other : others) {
+    const auto steps = fused({Add{kH, kX}, norm(kX, kH), other, norm(kH, kH), product(kH, kQ)});
+    EXPECT_EQ(steps.size(), 3u);
+    EXPECT_EQ(kinds({steps.front(), steps.back()}), (kinds_of<RowChain, RowsMatmul>()));
+  }
+}
+
 TEST(Fuse, ABackendIsGivenOnlyWhatItCanDo) {
   const std::vector<Step> steps = {Add{kH, kX},  norm(kX, kH), product(kH, kQ),    norm(kQ, kQ),
                                    norm(kK, kK), rope(kQ, kK), StoreKv{0, kK, kV}, attend(0, kQ, kAttended)};
@@ -134,6 +173,31 @@ TEST(Step, AFusedOneReadsWhatItsPartsDoNotWriteBefore) {
   std::vector<WeightId> weights = {WeightId(2)};
   add_weights(steps[0], weights);
   EXPECT_EQ(weights, (std::vector{WeightId(2), WeightId(1)}));
+}
+
+TEST(Step, OfFewFamiliesNamesItsSlotsAndWeights) {
+  using Uses = std::vector<std::pair<SlotId, SlotUse>>;
+  const auto uses_of = [](const Step& step) {
+    Uses out;
+    each_slot(step, [&](SlotId id, SlotUse use) { out.emplace_back(id, use); });
+    return out;
+  };
+  EXPECT_EQ(uses_of(Temper{kQ, {}}), (Uses{{kQ, SlotUse::updated}}));
+  EXPECT_EQ(uses_of(Scale{kX, WeightId(3)}), (Uses{{kX, SlotUse::updated}}));
+  EXPECT_EQ(uses_of(Gate{OutputGate::sigmoid, kX, kV, kH}),
+            (Uses{{kX, SlotUse::read}, {kV, SlotUse::read}, {kH, SlotUse::written}}));
+  EXPECT_EQ(uses_of(TakeColumns{kX, kH, 2}), (Uses{{kX, SlotUse::read}, {kH, SlotUse::written}}));
+  EXPECT_EQ(uses_of(WeighExperts{1, kV, {kX, kH}}),
+            (Uses{{kV, SlotUse::updated}, {kX, SlotUse::updated}, {kH, SlotUse::updated}}));
+
+  std::vector<WeightId> weights;
+  Route route{.n_experts = 4, .n_used = 1, .logits = kX, .out = kH, .bias = WeightId(4)};
+  route.expert_scale = WeightId(5);
+  const std::vector<Step> steps = {Scale{kX, WeightId(3)}, route,
+                                   Matmul{kX, {{WeightId(6), WeightId(7), kH}, {WeightId(8), {}, kQ, WeightId(9)}}}};
+  for (const Step& step : steps) add_weights(step, weights);
+  EXPECT_EQ(weights,
+            (std::vector{WeightId(3), WeightId(4), WeightId(5), WeightId(6), WeightId(7), WeightId(8), WeightId(9)}));
 }
 
 // ---- random plans ----
@@ -173,7 +237,7 @@ class Machine {
     for (size_t h = 0; h < kHeads; h++) made[h] = hash({step, h, a[0], a[1], b[0], b[1]});
     at(out, r) = made;
   }
-  void row(const Norm& s, size_t r) { make(s.out, r, 1, at(s.in, r), {s.weight.value, 0}); }
+  void row(const Norm& s, size_t r) { make(s.out, r, 1, at(s.in, r), {s.weight ? s.weight->value : 0, 0}); }
   void row(const Activate& s, size_t r) { make(s.out, r, 2, at(s.gate, r), at(s.up, r)); }
   void row(const Add& s, size_t r) { make(s.out, r, 3, at(s.in, r), at(s.out, r)); }
   void row(const Matmul& s, size_t r) {

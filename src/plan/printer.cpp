@@ -24,6 +24,12 @@ std::string_view name_of(Activation kind) {
       return "gelu";
     case Activation::clamped_swish:
       return "clamped swish";
+    case Activation::relu:
+      return "relu";
+    case Activation::relu_squared:
+      return "relu squared";
+    case Activation::xielu:
+      return "xielu";
   }
   RF_UNREACHABLE("an Activation outside its enum");
 }
@@ -70,31 +76,41 @@ struct StepPrinter {
     line("{} = {}embed {}{}", slot(s.out), times(s.scale), weight(s.table), bias(s.positions));
   }
   void operator()(const Norm& s) const {
-    line("{} = {} norm {} * {}{}", slot(s.out), name_of(s.kind), slot(s.in), weight(s.weight), bias(s.bias));
+    line("{} = {} norm {}{}{}", slot(s.out), name_of(s.kind), slot(s.in), s.weight ? " * " + weight(*s.weight) : "",
+         bias(s.bias));
   }
   void operator()(const Matmul& s) const {
     for (const auto& part : s.parts) {
-      line("{} = {}{} * {}{}{}", slot(part.out), times(s.scale), weight(part.weight), slot(s.in), bias(part.bias),
-           capped(s.softcap));
+      line("{} = {}{}{} * {}{}{}", slot(part.out), times(s.scale), part.scale ? weight(*part.scale) + " * " : "",
+           weight(part.weight), slot(s.in), bias(part.bias),
+           s.clamp != 0 ? fmt::format(", clamped to {}", s.clamp) : capped(s.softcap));
     }
   }
   void operator()(const Rope& s) const {
-    line("rope {}, {} (base {}, {} of {} elements{}{})", slot(s.q), slot(s.k), s.rope.base, s.rope.n_dims, s.head_size,
+    line("rope {}{} (base {}, {} of {} elements{}{})", slot(s.q),
+         s.q == s.k ? std::string() : fmt::format(", {}", slot(s.k)), s.rope.base, s.rope.n_dims, s.head_size,
          name_of(s.rope.scaling), s.factors ? ", factors " + weight(*s.factors) : "");
   }
   void operator()(const StoreKv& s) const { line("cache {} <- {}, {}", s.layer, slot(s.k), slot(s.v)); }
+  static std::string unusual(const Attend& s) {
+    return (s.value_head() != s.head_size ? fmt::format(", values of {}", s.value_head()) : "") +
+           (s.chunk != 0 ? fmt::format(", chunks of {} positions", s.chunk) : "") +
+           (s.alibi_bias != 0 ? fmt::format(", ALiBi of {}", s.alibi_bias) : "");
+  }
   void operator()(const Attend& s) const {
-    line("{} = attend {} over cache {} ({} heads of {}, {} kv heads{}{}{})", slot(s.out), slot(s.q), s.layer, s.n_heads,
-         s.head_size, s.n_kv_heads, s.window > 0 ? fmt::format(", the last {} positions", s.window) : "",
-         capped(s.softcap), s.sinks ? ", sinks " + weight(*s.sinks) : "");
+    line("{} = attend {} over cache {} ({} heads of {}, {} kv heads{}{}{}{})", slot(s.out), slot(s.q), s.layer,
+         s.n_heads, s.head_size, s.n_kv_heads, s.window > 0 ? fmt::format(", the last {} positions", s.window) : "",
+         capped(s.softcap), s.sinks ? ", sinks " + weight(*s.sinks) : "", unusual(s));
   }
   void operator()(const Activate& s) const {
-    line("{} = {}({}){}", slot(s.out), name_of(s.kind), slot(s.gate), s.gated ? fmt::format(" * {}", slot(s.up)) : "");
+    line("{} = {}({}){}{}", slot(s.out), name_of(s.kind), slot(s.gate), s.gated ? fmt::format(" * {}", slot(s.up)) : "",
+         s.clamp != 0 ? fmt::format(", clamped to {}", s.clamp) : "");
   }
   void operator()(const Add& s) const { line("{} += {}{}", slot(s.out), times(s.scale), slot(s.in)); }
   void operator()(const Route& s) const {
-    line("{} = {}the best {} of {} experts by {}{}", slot(s.out), times(s.scale), s.n_used, s.n_experts, slot(s.logits),
-         bias(s.bias));
+    line("{} = {}the best {} of {} experts{} by {}{}{}", slot(s.out), times(s.scale), s.n_used, s.n_experts,
+         s.n_groups != 0 ? fmt::format(" of the best {} of {} groups", s.n_groups_used, s.n_groups) : "",
+         slot(s.logits), bias(s.bias), s.expert_scale ? ", times " + weight(*s.expert_scale) : "");
   }
   void operator()(const ExpertMatmul& s) const {
     for (const auto& part : s.parts) {
@@ -104,6 +120,22 @@ struct StepPrinter {
   void operator()(const ExpertCombine& s) const {
     line("{} = sum {} * ({}[{}] * {}{})", slot(s.out), slot(s.routing), weight(s.weight), slot(s.routing), slot(s.in),
          bias(s.bias));
+  }
+  void operator()(const Temper& s) const {
+    line("{} *= 1 + {} ln(floor((position + {}) / {}) + 1)", slot(s.slot), s.temperature.scale, s.temperature.offset,
+         s.temperature.length);
+  }
+  void operator()(const Gate& s) const {
+    line("{} = {} * {}({})", slot(s.out), slot(s.in), s.kind == OutputGate::softplus ? "softplus" : "sigmoid",
+         slot(s.gate));
+  }
+  void operator()(const Scale& s) const { line("{} *= {}", slot(s.slot), weight(s.weight)); }
+  void operator()(const TakeColumns& s) const {
+    line("{} = elements of {} from {} on", slot(s.out), slot(s.in), s.first);
+  }
+  void operator()(const WeighExperts& s) const {
+    for (const SlotId id : s.slots) line("{} *= the weights of {}", slot(id), slot(s.routing));
+    line("the weights of {} = 1", slot(s.routing));
   }
   void operator()(const TakeRows& s) const { line("{} = output rows of {}", slot(s.out), slot(s.in)); }
 };

@@ -35,6 +35,14 @@ struct NamedSlots {
   }
   void operator()(const ExpertCombine& s) const { read(s.in), read(s.routing), written(s.out); }
   void operator()(const TakeRows& s) const { read(s.in), written(s.out); }
+  void operator()(const Temper& s) const { updated(s.slot); }
+  void operator()(const Gate& s) const { read(s.in), read(s.gate), written(s.out); }
+  void operator()(const Scale& s) const { updated(s.slot); }
+  void operator()(const TakeColumns& s) const { read(s.in), written(s.out); }
+  void operator()(const WeighExperts& s) const {
+    updated(s.routing);
+    for (const SlotId id : s.slots) updated(id);
+  }
 };
 
 struct NamedWeights {
@@ -46,19 +54,24 @@ struct NamedWeights {
   void operator()(const Embed& s) const { put(s.table), put(s.positions); }
   void operator()(const Norm& s) const { put(s.weight), put(s.bias); }
   void operator()(const Matmul& s) const {
-    for (const auto& part : s.parts) put(part.weight), put(part.bias);
+    for (const auto& part : s.parts) put(part.weight), put(part.bias), put(part.scale);
   }
   void operator()(const Rope& s) const { put(s.factors); }
   void operator()(const StoreKv&) const {}
   void operator()(const Attend& s) const { put(s.sinks); }
   void operator()(const Activate&) const {}
   void operator()(const Add&) const {}
-  void operator()(const Route& s) const { put(s.bias); }
+  void operator()(const Route& s) const { put(s.bias), put(s.expert_scale); }
   void operator()(const ExpertMatmul& s) const {
     for (const auto& part : s.parts) put(part.bias);
   }
   void operator()(const ExpertCombine& s) const { put(s.bias); }
   void operator()(const TakeRows&) const {}
+  void operator()(const Temper&) const {}
+  void operator()(const Gate&) const {}
+  void operator()(const Scale& s) const { put(s.weight); }
+  void operator()(const TakeColumns&) const {}
+  void operator()(const WeighExperts&) const {}
 };
 
 }  // namespace

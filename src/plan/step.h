@@ -6,6 +6,8 @@
 // stored is the backend's business.
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -40,36 +42,45 @@ struct Embed {
 };
 
 // out[r] = normalised in[r], times weight, plus bias. Each `group` consecutive elements of a row are normalised by
-// themselves (0: the whole row); the weight is as long as a group, or as a row.
+// themselves (0: the whole row); the weight is as long as a group, or as a row; without a weight it is 1.
 struct Norm {
   NormKind kind = NormKind::rms;
   float epsilon = 0;
   SlotId in, out;
-  WeightId weight;
+  std::optional<WeightId> weight;
   std::optional<WeightId> bias = {};
   uint32_t group = 0;
 };
 
-// Up to three products of one input: out_i[r] = weight_i * in[r] + bias_i. Each weight has its own format.
-// Afterwards each output is multiplied by `scale` and, if `softcap` is not 0, becomes softcap * tanh(output / softcap).
+// Up to three products of one input: out_i[r] = weight_i * in[r] + bias_i. Each weight has its own format, and possibly
+// a number that it is multiplied by (then there is no bias). Afterwards each output is multiplied by `scale`, and, if
+// `softcap` is not 0, becomes softcap * tanh(output / softcap), or, if `clamp` is not 0, is clamped to +-clamp.
 struct Matmul {
   struct Part {
     WeightId weight;
     std::optional<WeightId> bias = {};
     SlotId out;
+    std::optional<WeightId> scale = {};
   };
   SlotId in;
   std::vector<Part> parts;
   float scale = 1;
   float softcap = 0;
+  float clamp = 0;
 };
 
-// Rotates the heads of q and k in place, by each row's position.
+// Rotates the heads of q and k in place, by each row's position. Where q and k are one slot, that once.
 struct Rope {
   RopeSpec rope;
   std::optional<WeightId> factors = {};  // divisors of the frequencies, one per pair
   uint32_t head_size = 0;
   SlotId q, k;
+};
+
+// slot[r] *= 1 + scale * ln(floor((position of r + offset) / length) + 1)
+struct Temper {
+  SlotId slot;
+  Temperature temperature;
 };
 
 // Appends the rows' keys and values to the cache of `layer`.
@@ -81,6 +92,8 @@ struct StoreKv {
 // out[r] = causal attention of q[r] over the cached positions 0 .. position[r] of its sequence.
 // Query head h reads key-value head h / (n_heads / n_kv_heads). With a window only the last `window` positions count,
 // with a softcap scores become softcap * tanh(score / softcap), and a sink is one more score per head, of no value.
+// With chunks only the positions from the last multiple of `chunk` on count. With an ALiBi bias head h's scores are
+// less by alibi_slope(h) for each position between query and key.
 struct Attend {
   uint32_t layer = 0;
   uint32_t n_heads = 0, n_kv_heads = 0, head_size = 0;
@@ -89,6 +102,27 @@ struct Attend {
   uint32_t window = 0;  // 0: all
   float softcap = 0;    // 0: none
   std::optional<WeightId> sinks = {};
+  uint32_t value_size = 0;  // of a head's values and output; 0: head_size
+  uint32_t chunk = 0;       // 0: none
+  float alibi_bias = 0;     // 0: none
+
+  uint32_t value_head() const { return value_size != 0 ? value_size : head_size; }
+};
+
+// What positions cost, by head: a geometric series over the largest power of two of heads, and between its numbers for
+// those beyond.
+inline float alibi_slope(float bias, uint32_t n_heads, uint32_t head) {
+  const uint32_t n = std::bit_floor(n_heads);
+  const auto power = [&](float base, uint32_t i) { return std::pow(base, static_cast<float>(i)); };
+  return head < n ? power(std::exp2(-bias / static_cast<float>(n)), head + 1)
+                  : power(std::exp2(-bias / 2 / static_cast<float>(n)), 2 * (head - n) + 1);
+}
+
+// out[r] = in[r] times the gate, which is sigmoid or softplus of gate[r]: one number for each element, or for as many
+// consecutive ones as make the widths fit.
+struct Gate {
+  OutputGate kind = OutputGate::sigmoid;
+  SlotId in, gate, out;
 };
 
 // out[r] = activation(gate[r]) * up[r], element by element; not gated: activation(gate[r]) alone. No step after it
@@ -97,6 +131,20 @@ struct Activate {
   Activation kind = Activation::silu;
   SlotId gate, up, out;
   bool gated = true;
+  float clamp = 0;  // of silu, 0: none; silu(gate) is at most this, and up lies within +-clamp
+  Xielu xielu = {};
+};
+
+// slot[r] *= weight, one number
+struct Scale {
+  SlotId slot;
+  WeightId weight;
+};
+
+// out[r] = elements [first, first + width of out) of in[r]
+struct TakeColumns {
+  SlotId in, out;
+  uint32_t first = 0;
 };
 
 // out[r] += scale * in[r]
@@ -108,7 +156,9 @@ struct Add {
 // Chooses n_used experts per row from the router's logits: the largest probabilities, plus `bias` where there is one
 // (the lower id first among equals; of `softmax_of_chosen` the largest logits). Their weights are the probabilities
 // without the bias, made to sum to one when asked (divided by their sum, or by kLeastChosenShare where that is larger),
-// times scale. out holds n_used pairs (expert id, weight) per row.
+// times scale, and times the number that expert_scale has for the expert. out holds n_used pairs (expert id, weight)
+// per row. With groups, of n_experts / n_groups consecutive experts each, only those of the n_groups_used best can be
+// chosen: those whose two largest probabilities, bias included, have the largest sum.
 inline constexpr double kLeastChosenShare = 0x1p-14;
 struct Route {
   uint32_t n_experts = 0, n_used = 0;
@@ -117,6 +167,8 @@ struct Route {
   Gating gating = Gating::softmax;
   float scale = 1;
   std::optional<WeightId> bias = {};
+  std::optional<WeightId> expert_scale = {};
+  uint32_t n_groups = 0, n_groups_used = 0;  // 0: none
 };
 
 // The same matrix of every expert: n consecutive weights, of which those that rows are routed to are there.
@@ -136,6 +188,13 @@ struct ExpertMatmul {
   uint32_t n_used = 0;
   SlotId in, routing;
   std::vector<Part> parts;
+};
+
+// Of each slot, the part of used expert j of row r is multiplied by its routing weight. All weights are 1 then.
+struct WeighExperts {
+  uint32_t n_used = 0;
+  SlotId routing;
+  std::vector<SlotId> slots;
 };
 
 // out[r] = sum over used experts j, in order: routing weight_j * (weight[expert_j] * in[r][j] + bias[expert_j])
@@ -178,7 +237,7 @@ struct CachedAttend {
 };
 
 using Step = std::variant<Embed, Norm, Matmul, Rope, StoreKv, Attend, Activate, Add, Route, ExpertMatmul, ExpertCombine,
-                          TakeRows, RowChain, RowsMatmul, CachedAttend>;
+                          TakeRows, Temper, Gate, Scale, TakeColumns, WeighExperts, RowChain, RowsMatmul, CachedAttend>;
 
 // ---- what a step is made of ----
 

@@ -83,8 +83,10 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
     table.tensors_.push_back(TRY(make_handle(file, placement, request, id)));
     if (!request.part.empty() || request.expert) {
       const std::string_view of = request.tensor->name;
-      table.part_names_.push_back(request.expert ? fmt::format("{}/{}", of, *request.expert)
-                                                 : fmt::format("{}/{}", of, request.part));
+      std::string name(of);
+      if (!request.part.empty()) name += fmt::format("/{}", request.part);
+      if (request.expert) name += fmt::format("/{}", *request.expert);
+      table.part_names_.push_back(std::move(name));
       table.tensors_.back().name = table.part_names_.back();
     }
     table.piece_rows_.push_back(TRY(cut_pieces(placement, table.tensors_.back(), n_loaders)));

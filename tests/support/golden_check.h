@@ -91,9 +91,16 @@ inline std::string golden_file(const std::string& name) {
 inline double tolerance_of(const std::string& name, KvType kv_type) {
   // Here a router's second and third score for token 3 are 0.43527 and 0.43522: with f16 keys and values another expert
   // is chosen, and no rounding is better than the other.
-  if (kv_type == KvType::f16) return name == "qwen3moe@1003-512-800-4-1-128-2" ? 2e-5 : 1e-5;
+  if (kv_type == KvType::f16 && name == "qwen3moe@1003-512-800-4-1-128-2") return 2e-5;
+  // Here another group of experts is chosen for token 5, whose score is next to that of the one with f32.
+  if (kv_type == KvType::f16 && name == "bailingmoe2") return 2e-4;
+  // Forty layers of width 64, and scores that fall with distance.
+  if (kv_type == KvType::f16 && name == "baichuan-13b") return 4e-5;
+  if (kv_type == KvType::f16) return 1e-5;
   // The reference computes GELU from a table in half precision.
-  const bool has_gelu = name.starts_with("gemma") || name.starts_with("starcoder2") || name.starts_with("gpt2");
+  constexpr const char* kWithGelu[] = {"gemma",   "starcoder", "gpt2", "phi2", "falcon",
+                                       "gptneox", "bloom",     "mpt",  "grok", "codeshell"};
+  const bool has_gelu = std::ranges::any_of(kWithGelu, [&](const char* with) { return name.starts_with(with); });
   return has_gelu ? 1e-6 : 1e-8;
 }
 

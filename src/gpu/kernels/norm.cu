@@ -64,7 +64,7 @@ struct NormGroup {
       RF_UNROLL
       for (uint32_t e = 0; e < kNormPerThread; e++) {
         const uint32_t i = index(base, e);
-        weights[e] = i < args.group ? args.weight[first_weight + i] : 0.0f;
+        weights[e] = args.weight == nullptr ? 1.0f : i < args.group ? args.weight[first_weight + i] : 0.0f;
       }
       RF_UNROLL
       for (uint32_t e = 0; e < kNormPerThread; e++) {

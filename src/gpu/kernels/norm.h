@@ -13,8 +13,8 @@ namespace rocmforge::gpu {
 struct NormArgs {
   float* out;  // n_rows x n_groups x group; may be in
   const float* in;
-  const float* weight;
-  const float* bias;  // or null
+  const float* weight;  // or null: 1
+  const float* bias;    // or null
   uint32_t group;
   uint32_t n_groups;     // per row
   uint32_t weight_step;  // offset from one group's weights and biases to the next one's; 0: all groups use the same

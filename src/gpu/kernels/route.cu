@@ -11,6 +11,28 @@ RF_DEVICE float sigmoid(float x) {
   return 1.0f / (1.0f + exp_f32(-x));
 }
 
+// A bit for each group that may be chosen from: those whose two highest ranks have the largest sum, the lower id among
+// equals. A lane looks at one group.
+template <class RankOf>
+RF_DEVICE uint32_t best_groups(const RouteArgs& args, RankOf rank_of) {
+  const float infinity = bits_to_float(0x7F800000u);
+  const uint32_t size = args.n_experts / args.n_groups;
+  float best = -infinity, second = -infinity;
+  for (uint32_t i = 0; lane() < args.n_groups && i < size; i++) {
+    const float rank = rank_of(lane() * size + i);
+    const float lower = rank < best ? rank : best;
+    second = lower > second ? lower : second;
+    best = rank > best ? rank : best;
+  }
+  const float score = best + second;
+  uint32_t n_better = 0;
+  for (uint32_t g = 0; g < args.n_groups; g++) {
+    const float other = shuffle(score, g);
+    if (other > score || (other == score && g < lane())) n_better++;
+  }
+  return static_cast<uint32_t>(ballot(lane() < args.n_groups && n_better < args.n_groups_used));
+}
+
 RF_KERNEL(route, RouteArgs, kRouteThreads) {
   struct Shared {
     float rank[kMaxExperts];  // NaN: chosen
@@ -30,17 +52,22 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
   const auto share_of = [&](float logit) { return is_sigmoid ? sigmoid(logit) : exp_f32(logit - largest); };
   // The denominator of the routing weights.
   float whole = 1;
-  if (args.scores == RouteScores::softmax && (args.bias != nullptr || !args.normalise)) {
+  if (args.scores == RouteScores::softmax && (args.bias != nullptr || !args.normalise || args.n_groups != 0)) {
     whole = 0;
     for (uint32_t i = lane(); i < args.n_experts; i += kWave) whole += share_of(logits[i]);
     whole = wave_sum(whole);
   }
-  // Without a bias the logits themselves rank: no ties by rounding.
-  const bool by_logits = args.bias == nullptr || args.scores == RouteScores::softmax_of_chosen;
-  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
+  // Without a bias and without groups the logits themselves rank: no ties by rounding.
+  const bool by_logits = (args.bias == nullptr && args.n_groups == 0) || args.scores == RouteScores::softmax_of_chosen;
+  const auto rank_of = [&](uint32_t i) {
     const float probability = by_logits ? logits[i] : share_of(logits[i]) / whole;
     const float rank = args.bias == nullptr ? probability : probability + args.bias[i];
-    shared.rank[i] = rank != rank ? -infinity : rank;
+    return rank != rank ? -infinity : rank;
+  };
+  const uint32_t groups = args.n_groups != 0 ? best_groups(args, rank_of) : 1u;
+  const uint32_t group_size = args.n_groups != 0 ? args.n_experts / args.n_groups : args.n_experts;
+  for (uint32_t i = lane(); i < args.n_experts; i += kWave) {
+    shared.rank[i] = (groups >> (i / group_size) & 1u) != 0 ? rank_of(i) : -infinity;
   }
 
   float total = 0;
@@ -71,7 +98,10 @@ RF_KERNEL(route, RouteArgs, kRouteThreads) {
     total = !args.normalise ? whole : total < least ? least : total;
   }
   if (lane() != 0) return;
-  for (uint32_t j = 0; j < args.n_used; j++) out[2 * j + 1] = shared.shares[j] / total * args.scale;
+  for (uint32_t j = 0; j < args.n_used; j++) {
+    const float times = args.expert_scale == nullptr ? 1.0f : args.expert_scale[static_cast<uint32_t>(out[2 * j])];
+    out[2 * j + 1] = shared.shares[j] / total * args.scale * times;
+  }
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -22,12 +22,15 @@ struct RouteArgs {
   RouteScores scores;
   uint32_t normalise;  // divide the selected experts' weights by their sum, or by kLeastChosenShare if the sum is less
   float scale;         // then multiply them by this
+  const float* expert_scale = nullptr;       // n_experts; then multiply them by these; or null
+  uint32_t n_groups = 0, n_groups_used = 0;  // select experts of the best groups only; 0: no groups
 };
 
 inline constexpr float kLeastChosenShare = 0x1p-14f;
 inline constexpr uint32_t kRouteThreads = 64;
 inline constexpr uint32_t kMaxExperts = 1024;
 inline constexpr uint32_t kMaxUsedExperts = 64;
+inline constexpr uint32_t kMaxExpertGroups = 32;
 
 inline Grid route_grid(uint32_t n_rows) {
   return {n_rows};

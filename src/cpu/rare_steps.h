@@ -1,0 +1,31 @@
+#pragma once
+// What few families compute, row by row: plain loops, the same on every instruction set. Outputs may be inputs.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "plan/step.h"
+
+namespace rocmforge::cpu {
+
+// to = activation(gate) * up, of the kinds that have no kernel of their own; without an up it is 1. Whether `activate`
+// has to be used: else the kernel of the kind is enough.
+bool is_rare(const Activate& step);
+void activate(float* to, const float* gate, const float* up, size_t n, const Activate& step);
+
+// out = in * gate, where each of n_gates numbers is for n / n_gates consecutive elements. REQUIRES: n_gates divides n
+void gate(float* out, const float* in, size_t n, const float* gates, size_t n_gates, OutputGate kind);
+
+void clamp(float* values, size_t n, float limit);
+
+// What a query at the position is multiplied by.
+float temperature_at(const Temperature& temperature, uint32_t position);
+
+// The experts that a row may choose (plan/step.h, Route): ranks of the others become minus infinity.
+void leave_best_groups(std::span<double> ranks, uint32_t n_groups, uint32_t n_used);
+
+// Multiplies the part of each used expert by its weight, which becomes 1. routing: n_used pairs (id, weight)
+void weigh(std::span<float* const> parts, std::span<const size_t> widths, float* routing, uint32_t n_used);
+
+}  // namespace rocmforge::cpu

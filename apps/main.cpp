@@ -173,6 +173,20 @@ CommandLine::CommandLine() {
     app->add_option("--now", o->now, "The time that templates see: '2026-01-02 03:04:05' (default: local time)");
   }
   {
+    auto [app, o] =
+        add<ConstrainCommand>("constrain", "Check texts against a schema or grammar, or write such texts", constrain);
+    app->add_option("--json-schema", o->json_schema, "A file with a JSON Schema (- is standard input)");
+    app->add_flag("--json-object", o->json_object, "Any JSON object");
+    app->add_option("--gbnf", o->gbnf, "A file with a GBNF grammar");
+    app->add_option("--regex", o->regex, "A regular expression, for the whole text");
+    app->add_option("--choice", o->choice, "A file with a JSON array of texts");
+    app->add_option("--lark", o->lark, "A file with a Lark grammar");
+    app->add_flag("--in-order", o->in_order, "Keys of objects in the order of the schema, as answers have them");
+    app->add_option("--check", o->check, "A file with a JSON string per line: accept, or reject at BYTE, for each");
+    app->add_option("--sample", o->n_samples, "Write so many random texts, each as a JSON string");
+    app->add_option("--seed", o->seed, "Seed of the random texts (default 1)");
+  }
+  {
     auto [app, o] = add<ModelsCommand>("models", "The models there are", models);
     app->add_flag("--json", o->json, "One JSON object");
   }
@@ -246,6 +260,14 @@ void add_logit_bias(SamplingOptions& sampling, const std::string& text) {
     throw CLI::ValidationError("--logit-bias", "'" + text + "' is not of the form ID=VALUE");
   }
   sampling.logit_bias.push_back(bias);
+}
+
+void add_constraint_flags(CLI::App* app, ConstraintFlags& flags) {
+  auto* schema = app->add_option("--json-schema", flags.json_schema, "Answer with JSON of the schema in this file");
+  auto* grammar = app->add_option("--grammar", flags.grammar, "Answer with a text of the GBNF grammar in this file");
+  auto* regex = app->add_option("--regex", flags.regex, "Answer with a text that this regular expression matches");
+  schema->excludes(grammar)->excludes(regex);
+  grammar->excludes(regex);
 }
 
 void add_sampling_flags(CLI::App* app, SamplingOptions& sampling, std::optional<uint64_t>& seed) {
@@ -333,6 +355,7 @@ void CommandLine::add_engine_commands() {
     app->add_option("-f,--file", o->prompt_file, "Read the text from a file; - is standard input")->excludes(prompt);
     app->add_option("-n", o->n_tokens, "Tokens to write at most (default 128)");
     add_sampling_flags(app, o->sampling, o->seed);
+    add_constraint_flags(app, o->constraint);
     app->add_option("--stop", o->stop, "End before this text; may be given several times")->allow_extra_args(false);
     app->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
     app->add_flag("--stats", o->stats, "Say how fast it went and with which seed, on stderr");
@@ -344,6 +367,7 @@ void CommandLine::add_engine_commands() {
     app->add_option("--system", o->system, "An instruction that comes before everything");
     app->add_option("-n", o->n_tokens, "Tokens of an answer at most (default: half of what the context has left)");
     add_sampling_flags(app, o->sampling, o->seed);
+    add_constraint_flags(app, o->constraint);
   }
   {
     auto [app, o] = add<LogitsCommand>("logits", "Raw logits, for checking", logits);

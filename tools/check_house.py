@@ -11,9 +11,9 @@ import re
 import subprocess
 import sys
 
-ROOMS = ["base", "tensor", "gguf", "tokenizer", "model", "weights", "kv", "plan", "cpu", "gpu", "engine", "server"]
+ROOMS = ["base", "tensor", "gguf", "tokenizer", "grammar", "model", "weights", "kv", "plan", "cpu", "gpu", "engine", "server"]
 # Rooms on one line of the drawing do not know each other.
-SIDE_BY_SIDE = {("tokenizer", "model"), ("model", "tokenizer"), ("cpu", "gpu"), ("gpu", "cpu")}
+SIDE_BY_SIDE = {("tokenizer", "grammar", "model"), ("model", "tokenizer"), ("cpu", "gpu"), ("gpu", "cpu")}
 MAX_LINES = 500
 SOURCE = {".h", ".cpp", ".cu", ".cuh", ".inl", ".py"}
 SPEAKS = re.compile(r"\b(?:std::)?(?:printf|fprintf|puts|fputs|putchar|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b|fmt::print\b"

@@ -26,6 +26,7 @@
 #include "engine/engine.h"
 #include "engine/model.h"
 #include "engine/model_facts.h"
+#include "grammar/vocabulary_constraints.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -39,6 +40,7 @@ class ReadyModel {
   const tokenizer::ChatTemplate& chat_template() const { return *chat_template_; }
   const ModelFacts& facts() const { return facts_; }
   const std::string& name() const { return name_; }
+  grammar::VocabularyConstraints& constraints() const { return *constraints_; }
 
  private:
   friend class ModelRegistry;
@@ -46,6 +48,7 @@ class ReadyModel {
   ModelFacts facts_;
   std::unique_ptr<Engine> engine_;
   std::optional<tokenizer::ChatTemplate> chat_template_;
+  std::unique_ptr<grammar::VocabularyConstraints> constraints_;
 };
 using ModelHandle = std::shared_ptr<const ReadyModel>;
 

@@ -172,6 +172,7 @@ Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
   ready->engine_ = TRY(Engine::create(std::move(model), engine_options));
   ready->chat_template_ =
       TRY(usable_template(ready->engine_->model().file().metadata(), ready->tokenizer(), model_options.control));
+  ready->constraints_ = std::make_unique<grammar::VocabularyConstraints>(ready->tokenizer());
   return ready;
 }
 

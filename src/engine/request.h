@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "engine/finish_reason.h"
 #include "engine/sampler.h"
+#include "engine/token_constraint.h"
 #include "model/spec.h"
 
 namespace rocmforge {
@@ -29,6 +30,7 @@ struct GenerationRequest {
   bool ignore_end_of_text = false;          // go on after an end-of-text token
   std::string cache_salt = {};              // computed prefixes are shared between equal salts only
   ClientId client{};
+  std::optional<ConstraintChoice> constraint = {};  // what the answer's text must be
 };
 
 struct EmbeddingRequest {

@@ -34,6 +34,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/tokenize", tokenize, Where::worker, false, true},
     {"POST", "/detokenize", detokenize, Where::worker, false, true},
     {"POST", "/apply-template", apply_template, Where::worker, false, true},
+    {"POST", "/schema/check", check_schema, Where::worker, false, true},
     {"POST", "/generate", generate, Where::worker, false, true},
     {"POST", "/generate/stream", generate_stream, Where::worker, false, true},
     {"GET", "/status/", request_status, Where::loop},

@@ -217,6 +217,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   }
   if (prompt->empty()) return call.refuse(ApiError::bad_param("messages", "The conversation is empty."));
   generation.request.prompt = std::move(*prompt);
+  if (generation.request.constraint && thinks_first) generation.request.constraint->after = "</think>";
   if (const auto error = check_context(generation.request, *model, "messages")) return call.refuse(*error);
 
   std::vector<GenerationRequest> choices(generation.n, generation.request);

@@ -225,7 +225,7 @@ TEST_F(ChatRequestTest, MembersOfAnObjectAreBounded) {
   EXPECT_EQ(text(at(answer.json(), "error", "code")), "request_too_large");
 }
 
-TEST_F(ChatRequestTest, B24_B25_ToolsAndFormatsThatAreNotThereYetSaySo) {
+TEST_F(ChatRequestTest, B24_B25_ToolsAndFormatsThatTheModelHasNotSaySo) {
   expect_refused(chat(R"("response_format":{"type":"json_object"})"), "response_format", "unsupported_feature");
   expect_refused(chat(R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}})"),
                  "response_format");

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/registry.h"
 #include "engine/request.h"
+#include "grammar/compile.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -23,6 +24,8 @@ struct ServedModel {
   Pooling pooling = Pooling::mean;  // of embeddings, unless a request asks for another
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;
+  // Compiles a constraint, or finds it compiled; absent: there are none.
+  std::function<Result<ConstraintChoice>(const grammar::Source&)> constrain = {};
   // As Engine's.
   std::function<Result<RequestId>(GenerationRequest, EventReceiver)> generate;
   std::function<Result<RequestId>(EmbeddingRequest, EventReceiver)> embed;

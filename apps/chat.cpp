@@ -12,6 +12,7 @@
 #include "base/file_writer.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "constraint_flags.h"
 #include "engine/chat_vocabulary.h"
 #include "engine/conversation.h"
 #include "engine_commands.h"
@@ -81,8 +82,13 @@ enum class Next { go_on, leave };
 
 class Chat {
  public:
-  Chat(Conversation& conversation, const ChatCommand& options, WeightStore& weights, bool is_terminal)
-      : conversation_(conversation), options_(options), weights_(weights), is_terminal_(is_terminal) {}
+  Chat(Conversation& conversation, const ChatCommand& options, std::optional<ConstraintChoice> constraint,
+       WeightStore& weights, bool is_terminal)
+      : conversation_(conversation),
+        options_(options),
+        constraint_(std::move(constraint)),
+        weights_(weights),
+        is_terminal_(is_terminal) {}
 
   Result<Next> handle(const std::string& line) {
     if (line.starts_with('/') && line.find('\n') == std::string::npos) return command(line);
@@ -131,6 +137,7 @@ class Chat {
     GenerateOptions generation;
     generation.sampling = options_.sampling;
     generation.sampling.seed = seed_ + n_turns_++;  // the same numbers in every turn would favour the same words
+    generation.constraint = constraint_;
     generation.max_tokens = options_.n_tokens == 0 ? Conversation::kHalfOfTheRest : options_.n_tokens;
     LoadingLine loading(weights_);  // not while a line is being typed
     AnswerOutput output;
@@ -167,6 +174,7 @@ class Chat {
 
   Conversation& conversation_;
   const ChatCommand& options_;
+  const std::optional<ConstraintChoice> constraint_;
   WeightStore& weights_;
   const bool is_terminal_;
   const uint64_t seed_ = options_.seed.value_or(random_bits());
@@ -240,7 +248,8 @@ Result<void> chat(const ChatCommand& options) {
       TRY(tokenizer::ChatTemplate::load(model->file().metadata(), chat_vocabulary(tokenizer), {}));
   Conversation conversation(session, tokenizer, chat_template);
   conversation.set_system(options.system);
-  Chat chat(conversation, options, model->plan().weights(), is_terminal);
+  Chat chat(conversation, options, TRY(read_constraint(options.constraint, tokenizer)), model->plan().weights(),
+            is_terminal);
   return is_terminal ? talk_at_terminal(chat) : talk_through_pipe(chat);
 }
 

@@ -79,6 +79,17 @@ struct ParseCommand {
 };
 Result<void> parse_text(const ParseCommand& options);
 
+struct ConstrainCommand {
+  std::optional<std::string> json_schema, gbnf, choice, lark;  // files; "-": stdin
+  std::optional<std::string> regex;                            // itself
+  bool json_object = false;
+  bool in_order = false;             // keys of a schema as it lists them
+  std::optional<std::string> check;  // a file with a JSON string per line
+  uint32_t n_samples = 0;
+  uint64_t seed = 1;
+};
+Result<void> constrain(const ConstrainCommand& options);
+
 struct ModelsCommand {
   bool json = false;
 };

@@ -27,9 +27,16 @@ struct EngineFlags {
   bool fuse = true;  // false: the plan's own steps, one after the other
 };
 
+// What an answer's text must be; at most one of these.
+struct ConstraintFlags {
+  std::string json_schema, grammar;  // files
+  std::string regex;                 // itself
+};
+
 struct RunCommand {
   EngineFlags engine;
   SamplingOptions sampling;
+  ConstraintFlags constraint;
   std::optional<std::string> prompt;  // nothing else is read then
   std::optional<std::string> text;    // the same; a piped input comes after it
   std::optional<uint64_t> seed;       // none: random
@@ -45,6 +52,7 @@ Result<void> run(const RunCommand& options);
 struct ChatCommand {
   EngineFlags engine;
   SamplingOptions sampling;
+  ConstraintFlags constraint;
   std::optional<uint64_t> seed;  // none: random
   std::string system;            // the first instruction; empty: none
   uint32_t n_tokens = 0;         // of an answer; 0: half of what the context has left

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "constraint_flags.h"
 #include "device_line.h"
 #include "engine/generate.h"
 #include "engine_commands.h"
@@ -116,6 +117,7 @@ Result<void> run(const RunCommand& options) {
   generation.max_tokens = options.n_tokens;
   generation.ignore_end_of_text = options.ignore_eos;
   generation.stop = options.stop;
+  generation.constraint = TRY(read_constraint(options.constraint, tokenizer));
   const Generated result = TRY(generate(session, tokenizer, tokens, generation, receive));
   TRY(printed);
   TRY(answer.finish());

@@ -31,7 +31,7 @@ set_target_properties(rf_all PROPERTIES EXPORT_NAME rocmforge)
 target_link_libraries(rf_all INTERFACE rf_engine)
 target_include_directories(rf_all INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-set(rf_rooms base tensor gguf jinja tokenizer chat model weights kv plan cpu gpu engine)
+set(rf_rooms base tensor gguf jinja tokenizer grammar chat model weights kv plan cpu gpu engine)
 list(TRANSFORM rf_rooms PREPEND rf_ OUTPUT_VARIABLE rf_libraries)
 install(TARGETS rf_all ${rf_libraries} EXPORT rocmforge ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/rocmforge COMPONENT dev)
 install(EXPORT rocmforge NAMESPACE rocmforge:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rocmforge COMPONENT dev)

@@ -11,9 +11,10 @@ import re
 import subprocess
 import sys
 
-ROOMS = ["base", "tensor", "gguf", "tokenizer", "chat", "model", "weights", "kv", "plan", "cpu", "gpu", "engine", "server"]
+ROOMS = ["base", "tensor", "gguf", "tokenizer", "grammar", "chat", "model", "weights", "kv", "plan", "cpu", "gpu", "engine", "server"]
 # Rooms on one line of the drawing do not know each other.
-SIDE_BY_SIDE = {("tokenizer", "model"), ("model", "tokenizer"), ("chat", "model"), ("model", "chat"), ("cpu", "gpu"), ("gpu", "cpu")}
+BESIDE_MODEL = ["tokenizer", "grammar", "chat"]
+SIDE_BY_SIDE = {("cpu", "gpu"), ("gpu", "cpu")} | {pair for room in BESIDE_MODEL for pair in ((room, "model"), ("model", room))}
 MAX_LINES = 500
 SOURCE = {".h", ".cpp", ".cu", ".cuh", ".inl", ".py"}
 SPEAKS = re.compile(r"\b(?:std::)?(?:printf|fprintf|puts|fputs|putchar|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b|fmt::print\b"

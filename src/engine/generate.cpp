@@ -30,6 +30,8 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
   result.n_prompt_tokens = static_cast<uint32_t>(prompt.size());
   if (options.max_tokens == 0) return result;
 
+  std::optional<TokenConstraint> constraint;
+  if (options.constraint) constraint.emplace(*options.constraint, tokenizer);
   tokenizer::StreamDecoder decoder(tokenizer, {.stop = options.stop, .show_special = options.ignore_end_of_text});
   const TimePoint start = options.clock();
   TimePoint first = start;
@@ -53,12 +55,13 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
       break;
     }
     const double unit = random_unit(options.sampling.seed, result.tokens.size());
-    const TokenId token = TRY(outputs->choose(0, options.sampling, session.tokens(), unit));
+    const TokenId token = TRY(constraint ? outputs->choose(0, options.sampling, session.tokens(), unit, *constraint)
+                                         : outputs->choose(0, options.sampling, session.tokens(), unit));
     if (result.tokens.empty()) {
       first = options.clock();
       result.prompt_seconds = seconds(first - start);
     }
-    if (!options.ignore_end_of_text && tokenizer.is_end_of_text(token)) {
+    if ((constraint || !options.ignore_end_of_text) && tokenizer.is_end_of_text(token)) {
       result.reason = FinishReason::stop;
       break;
     }
@@ -68,7 +71,8 @@ Result<Generated> generate(Session& session, const tokenizer::Tokenizer& tokeniz
     }
     const auto output = decoder.push(token);
     if (!output.text.empty() && !receive(output.text)) return cancelled(result);
-    if (output.stopped) {
+    if (constraint) TRY(constraint->accept(token));
+    if (output.stopped || (constraint && constraint->is_complete())) {
       result.reason = FinishReason::stop;
       break;
     }

@@ -2,6 +2,7 @@
 // A prompt continued: evaluate, sample, decode, until an end.
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,9 +21,10 @@ namespace rocmforge {
 struct GenerateOptions {
   SamplingOptions sampling;
   uint32_t max_tokens = 128;
-  bool ignore_end_of_text = false;         // go on after an end-of-text token
-  std::vector<std::string> stop;           // the text ends before the first of these
-  std::function<bool()> should_stop = {};  // asked between the pieces of a long prompt and between tokens
+  bool ignore_end_of_text = false;                  // go on after an end-of-text token
+  std::vector<std::string> stop;                    // the text ends before the first of these
+  std::optional<ConstraintChoice> constraint = {};  // what the text must be
+  std::function<bool()> should_stop = {};           // asked between the pieces of a long prompt and between tokens
   Clock clock = system_clock();
 };
 

@@ -23,7 +23,10 @@ LiveRequest::LiveRequest(RequestId id, GenerationRequest request, uint32_t max_t
                        .tokenizer = &tokenizer,
                        .decoder = tokenizer::StreamDecoder(tokenizer, {.stop = request.stop,
                                                                        .show_special = request.ignore_end_of_text,
-                                                                       .marked = std::move(request.marked_tokens)})}),
+                                                                       .marked = std::move(request.marked_tokens)}),
+                       .constraint = request.constraint
+                                         ? std::make_unique<TokenConstraint>(*std::move(request.constraint), tokenizer)
+                                         : nullptr}),
       submitted_(now) {
   usage_.n_prompt = static_cast<uint32_t>(tokens_.size());
 }
@@ -81,13 +84,15 @@ void LiveRequest::fail(Error error) {
 Result<RunResult> LiveRequest::generate(Generation& generation, uint32_t row, StepOutputs& outputs, TimePoint now) {
   const SamplingOptions& sampling = generation.sampling;
   const double unit = random_unit(sampling.seed, usage_.n_generated);
-  const TokenId token = TRY(outputs.choose(row, sampling, tokens_, unit));
+  TokenConstraint* const constraint = generation.constraint.get();
+  const TokenId token = TRY(constraint ? outputs.choose(row, sampling, tokens_, unit, *constraint)
+                                       : outputs.choose(row, sampling, tokens_, unit));
   if (usage_.n_generated++ == 0) {
     first_token_ = now;
     usage_.prefill_seconds = seconds(now - started_);
   }
   const RunResult ended{.kind = RunResult::Kind::ended};
-  if (!generation.ignore_end_of_text && generation.tokenizer->is_end_of_text(token)) {
+  if ((constraint || !generation.ignore_end_of_text) && generation.tokenizer->is_end_of_text(token)) {
     reason_ = FinishReason::stop;
     return ended;
   }
@@ -96,8 +101,12 @@ Result<RunResult> LiveRequest::generate(Generation& generation, uint32_t row, St
   CHECK(!generation.unsent);
   generation.unsent = std::move(event);
   generation.has_text = false;
-  const bool is_stopped = generation.may_be_stopped && decode(generation);
+  bool is_stopped = generation.may_be_stopped && decode(generation);
   tokens_.push_back(token);
+  if (constraint) {
+    TRY(constraint->accept(token));
+    is_stopped |= constraint->is_complete();
+  }
   if (is_stopped || usage_.n_generated == generation.max_tokens) {
     reason_ = is_stopped ? FinishReason::stop : FinishReason::length;
     return ended;

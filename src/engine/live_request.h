@@ -14,6 +14,7 @@
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/step_outputs.h"
+#include "engine/token_constraint.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -63,6 +64,7 @@ class LiveRequest {
     tokenizer::StreamDecoder decoder;
     std::optional<TokenEvent> unsent = {};
     bool has_text = false;  // of what is unsent
+    std::unique_ptr<TokenConstraint> constraint = {};
   };
   struct Embedding {
     Pooling pooling = Pooling::mean;

@@ -27,6 +27,7 @@
 #include "engine/engine.h"
 #include "engine/model.h"
 #include "engine/model_facts.h"
+#include "grammar/vocabulary_constraints.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -41,6 +42,7 @@ class ReadyModel {
   const chat::ModelFormat& tool_format() const { return tool_format_; }
   const ModelFacts& facts() const { return facts_; }
   const std::string& name() const { return name_; }
+  grammar::VocabularyConstraints& constraints() const { return *constraints_; }
 
  private:
   friend class ModelRegistry;
@@ -49,6 +51,7 @@ class ReadyModel {
   std::unique_ptr<Engine> engine_;
   std::optional<tokenizer::ChatTemplate> chat_template_;
   chat::ModelFormat tool_format_;
+  std::unique_ptr<grammar::VocabularyConstraints> constraints_;
 };
 using ModelHandle = std::shared_ptr<const ReadyModel>;
 

@@ -181,6 +181,7 @@ Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
   ready->tool_format_ = chat::find_model_format(*ready->chat_template_, ready->tokenizer(), options.tool_format);
   ready->facts_.tool_format = ready->tool_format_.format->name;
   ready->facts_.tool_format_by = chat::name_of(ready->tool_format_.found_by);
+  ready->constraints_ = std::make_unique<grammar::VocabularyConstraints>(ready->tokenizer());
   return ready;
 }
 

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "engine/finish_reason.h"
 #include "engine/sampler.h"
+#include "engine/token_constraint.h"
 #include "model/spec.h"
 
 namespace rocmforge {
@@ -32,6 +33,7 @@ struct GenerationRequest {
   std::shared_ptr<const std::vector<TokenId>> marked_tokens = {};
   std::string cache_salt = {};              // computed prefixes are shared between equal salts only
   ClientId client{};
+  std::optional<ConstraintChoice> constraint = {};  // what the answer's text must be
 };
 
 struct EmbeddingRequest {

@@ -225,6 +225,52 @@ Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const
   return draw(sorted, unseen.tail(sorted, n_asked), options, unit);
 }
 
+Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                 std::span<const TokenId> history, uint32_t n_vocab, double unit,
+                                                 const IsAllowed& is_allowed) {
+  CHECK(n_vocab > 0);
+  if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
+  const LogitAdjustments adjustments(options, history, n_vocab);
+  const UnseenTokens unseen(row, adjustments, n_vocab);
+  std::vector<Candidate> sorted(row.top, row.top + std::min(n_vocab, kCandidates));
+  if (!adjustments.empty()) {
+    for (Candidate& c : sorted) c.logit = adjustments.apply(c.id, c.logit);
+    std::sort(sorted.begin(), sorted.end(), is_before);
+    if (unseen.exist()) std::erase_if(sorted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
+  }
+  const uint32_t n_asked = options.temperature == 0 ? 1
+                           : options.top_k == 0     ? n_vocab
+                                                    : std::min(options.top_k, n_vocab);
+  std::vector<Candidate> allowed;
+  size_t n_seen = 0;
+  for (; n_seen < sorted.size() && allowed.size() < n_asked; n_seen++) {
+    if (TRY(is_allowed(token_of(sorted[n_seen])))) allowed.push_back(sorted[n_seen]);
+  }
+  if (allowed.empty()) return std::nullopt;
+  if (options.temperature == 0) return token_of(allowed[0]);
+  if (allowed.size() == n_asked || (n_seen == sorted.size() && !unseen.exist())) return draw(allowed, options, unit);
+  return draw(allowed, unseen.tail_of_some(sorted, allowed, n_asked), options, unit);
+}
+
+Result<TokenId> sample_allowed(std::span<const float> logits, const SamplingOptions& options,
+                               std::span<const TokenId> history, double unit, std::span<const TokenId> allowed) {
+  CHECK(!allowed.empty());
+  for (size_t i = 0; i < logits.size(); i++) {
+    if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
+  }
+  const LogitAdjustments adjustments(options, history, static_cast<uint32_t>(logits.size()));
+  std::vector<Candidate> sorted;
+  for (const TokenId id : allowed) {
+    const auto token = static_cast<uint32_t>(id.value);
+    CHECK(token < logits.size());
+    sorted.push_back({token, adjustments.apply(token, logits[token])});
+  }
+  std::sort(sorted.begin(), sorted.end(), is_before);
+  if (options.temperature == 0) return token_of(sorted[0]);
+  if (options.top_k != 0 && options.top_k < sorted.size()) sorted.resize(options.top_k);
+  return draw(sorted, options, unit);
+}
+
 TokenLogprobs logprobs(std::span<const float> logits, TokenId token, uint32_t n) {
   CHECK(token.value >= 0 && static_cast<size_t>(token.value) < logits.size());
   RowCandidates row;

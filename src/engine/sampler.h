@@ -10,6 +10,7 @@
 // are taken off it.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -66,6 +67,17 @@ Result<TokenId> sample_whole_row(std::span<const float> logits, const SamplingOp
 // REQUIRES: as sample(); n_vocab is the length of the row
 Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
                                                  std::span<const TokenId> history, uint32_t n_vocab, double unit);
+
+// Under a constraint, tokens that are not allowed do not exist: they are left out before anything else is done.
+// `is_allowed` is asked for candidates alone, the likeliest first, and only as long as it matters.
+using IsAllowed = std::function<Result<bool>(TokenId)>;
+Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                 std::span<const TokenId> history, uint32_t n_vocab, double unit,
+                                                 const IsAllowed& is_allowed);
+
+// The definition: a draw from the row's allowed tokens. REQUIRES: at least one is allowed, all are inside the row
+Result<TokenId> sample_allowed(std::span<const float> logits, const SamplingOptions& options,
+                               std::span<const TokenId> history, double unit, std::span<const TokenId> allowed);
 
 struct TokenLogprob {
   TokenId token;

@@ -68,6 +68,22 @@ Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options
   return *token;
 }
 
+Result<TokenId> StepOutputs::choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history,
+                                    double unit, TokenConstraint& constraint) {
+  const RowCandidates& best = *TRY(candidates(row, kCandidates));
+  const auto chosen = sample_candidates(best, options, history, n_vocab(), unit,
+                                        [&](TokenId token) { return constraint.allows(token); });
+  if (!chosen.ok()) return explained(chosen.error());
+  if (*chosen) return **chosen;
+  const std::vector<TokenId> allowed = TRY(constraint.allowed(n_vocab()));
+  if (allowed.empty()) {
+    return Error{ErrorCode::invalid_argument, "engine: no token of the vocabulary can go on with the text"};
+  }
+  auto token = sample_allowed(TRY(logits(row)), options, history, unit, allowed);
+  if (!token.ok()) return explained(std::move(token).error());
+  return *token;
+}
+
 Result<TokenLogprobs> StepOutputs::logprobs(uint32_t row, TokenId token, uint32_t n) {
   if (auto found = rocmforge::logprobs(*TRY(candidates(row, kCandidates)), n_vocab(), token, n))
     return *std::move(found);

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "engine/sampler.h"
+#include "engine/token_constraint.h"
 #include "plan/execution_plan.h"
 
 namespace rocmforge {
@@ -30,6 +31,9 @@ class StepOutputs {
   // The sampler's choice: from the candidates where they can tell, else from the whole row.
   // REQUIRES: as sample(); row < n_sampled, for logprobs() too
   Result<TokenId> choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history, double unit);
+  // The same among the tokens that a constraint allows. invalid_argument: no token of the vocabulary is.
+  Result<TokenId> choose(uint32_t row, const SamplingOptions& options, std::span<const TokenId> history, double unit,
+                         TokenConstraint& constraint);
   Result<TokenLogprobs> logprobs(uint32_t row, TokenId token, uint32_t n);
 
   // A model_not_finite with its cause, as far as it can be found; other errors as they are. The cause is looked for

@@ -56,6 +56,22 @@ Bounds UnseenTokens::whole_mass(double best) const {
   return mass;
 }
 
+Tail UnseenTokens::tail_of_some(std::span<const Candidate> sorted, std::span<const Candidate> counted,
+                                uint32_t n_asked) const {
+  const double best = counted[0].logit;
+  double known = 0;
+  for (const Candidate& c : sorted) known += std::exp(c.logit - best);
+  Tail tail;
+  tail.n_tokens = std::min<double>(n_asked - static_cast<double>(counted.size()),
+                                   n_vocab_ - static_cast<double>(sorted.size()));
+  tail.largest = std::exp(bar_ - best) * (1 + kRoundingMargin);
+  tail.mass = {0, tail.n_tokens * tail.largest};
+  const Bounds whole = whole_mass(best);
+  const double slack = kRoundingMargin * known;
+  if (whole.most - known + slack < tail.mass.most) tail.mass.most = std::max(whole.most - known, 0.0) + slack;
+  return tail;
+}
+
 Tail UnseenTokens::tail(std::span<const Candidate> sorted, uint32_t n_asked) const {
   const double best = sorted[0].logit;
   double known = 0;

@@ -35,6 +35,9 @@ class UnseenTokens {
   // Of the n_asked best tokens those that are not in `sorted`, the adjusted candidates that certainly come first.
   // REQUIRES: 0 < sorted.size() < n_asked <= n_vocab
   Tail tail(std::span<const Candidate> sorted, uint32_t n_asked) const;
+  // The same when only some tokens count: of the n_asked best of those that count, what is not in `counted`, which are
+  // the ones in `sorted` that count. Perhaps there are no others. REQUIRES: 0 < counted.size() < n_asked
+  Tail tail_of_some(std::span<const Candidate> sorted, std::span<const Candidate> counted, uint32_t n_asked) const;
 
  private:
   Bounds whole_mass(double best) const;

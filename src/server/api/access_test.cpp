@@ -50,6 +50,7 @@ const std::pair<const char*, const char*> kClosed[] = {{"POST", "/v1/chat/comple
                                                        {"POST", "/v1/models/load"},
                                                        {"POST", "/v1/models/unload"},
                                                        {"POST", "/tokenize"},
+                                                       {"POST", "/schema/check"},
                                                        {"POST", "/detokenize"},
                                                        {"POST", "/apply-template"},
                                                        {"GET", "/metrics"},

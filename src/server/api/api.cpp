@@ -35,6 +35,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/detokenize", detokenize, Where::worker, false, true},
     {"POST", "/apply-template", apply_template, Where::worker, false, true},
     {"POST", "/parse", parse_text, Where::worker, false, true},
+    {"POST", "/schema/check", check_schema, Where::worker, false, true},
     {"POST", "/generate", generate, Where::worker, false, true},
     {"POST", "/generate/stream", generate_stream, Where::worker, false, true},
     {"GET", "/status/", request_status, Where::loop},

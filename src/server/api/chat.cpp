@@ -30,6 +30,14 @@ ReasoningFormat read_reasoning_format(Fields& fields) {
   return ReasoningFormat::apart;
 }
 
+// What stands between the model's reasoning and its answer, where a constraint begins; empty: nothing does.
+std::string end_of_reasoning(chat::ParserOptions options) {
+  if (options.format != nullptr && options.format->is_harmony) return "<|channel|>final<|message|>";
+  options.reads_reasoning = true;
+  if (!chat::MessageParser(options).is_reasoning()) return "";
+  return options.format != nullptr ? std::string(options.format->reasoning_close.front()) : "</think>";
+}
+
 void answer(const Call& call, const JsonValue& body, ModelRef model) {
   Fields fields(body);
   refuse_unsupported(fields, FieldFamily::chat);
@@ -44,6 +52,11 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
 
   conversation.tools = std::move(tools.tools);
   const bool has_tools = !conversation.tools.empty();
+  if (has_tools && generation.request.constraint) {
+    return call.refuse(ApiError::bad_param(
+        "tools", "cannot be combined with a schema or grammar for the answer yet; send \"tool_choice\": \"none\".",
+        "unsupported_feature"));
+  }
   const size_t n_bytes = text_bytes(conversation.messages) + text_bytes(conversation.tools);
   if (const auto error = check_size(n_bytes, *model, "messages")) return call.refuse(*error);
   chat::ParserOptions& parser = shape_options.parser;
@@ -65,6 +78,7 @@ void answer(const Call& call, const JsonValue& body, ModelRef model) {
   parser.reads_reasoning = shape_options.reasoning != ReasoningFormat::none;
   if (!tools.is_parallel) parser.max_calls = 1;
   shape_options.has_old_calls = tools.is_old;
+  if (generation.request.constraint) generation.request.constraint->after = end_of_reasoning(parser);
   // Plain text needs no marks.
   if (parser.reads_calls || parser.reads_reasoning) generation.request.marked_tokens = model->tool_format->markers;
   std::vector<GenerationRequest> choices(generation.n, generation.request);

@@ -232,9 +232,12 @@ TEST_F(ChatRequestTest, B24_B25_FormatsAndChoicesThatNothingEnforcesAreRefused) 
   expect_refused(chat(R"("tool_choice":"required")"), "tool_choice", "unsupported_feature");
   expect_refused(chat(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), "tool_choice");
   expect_refused(chat(R"("grammar":"root ::= x")"), "grammar");
-  for (const std::string name :
-       {"json_schema", "structured_outputs", "regex", "ebnf", "guided_json", "guided_choice"}) {
-    expect_refused(chat("\"" + name + "\":{}"), name, "unsupported_feature");
+  const std::pair<std::string, const char*> kForms[] = {
+      {"json_schema", "{}"}, {"structured_outputs", R"({"regex":"a"})"},
+      {"regex", R"("a")"},   {"ebnf", R"("root ::= x")"},
+      {"guided_json", "{}"}, {"guided_choice", R"(["a"])"}};
+  for (const auto& [name, value] : kForms) {
+    expect_refused(chat("\"" + name + "\":" + value), name, "unsupported_feature");
   }
   expect_refused(chat(R"("modalities":["text","audio"])"), "modalities", "unsupported_feature");
   for (const char* fine :

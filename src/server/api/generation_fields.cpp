@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/random.h"
+#include "server/api/constraint_fields.h"
 
 namespace rocmforge::server {
 namespace {
@@ -81,6 +82,7 @@ GenerationFields read_generation(Fields& fields, const Call& call, const ServedM
   out.request.client = ClientId(call.client.number());
   if (!fields.boolean("cache_prompt").value_or(true)) out.request.cache_salt += make_id("/alone");
   fields.text("user");  // without effect, and yet of no other type
+  out.request.constraint = read_constraint(fields, model);
   out.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.stream = fields.boolean("stream").value_or(false);
   if (const JsonValue* options = fields.find("stream_options")) {

@@ -19,6 +19,10 @@ ModelRef served(ModelHandle handle, std::shared_ptr<Deliveries> deliveries) {
   model.embed = [handle, deliveries](EmbeddingRequest request, EventReceiver receiver) {
     return handle->engine().submit(std::move(request), deliveries->to(std::move(receiver)));
   };
+  model.constrain = [handle](const grammar::Source& source) -> Result<ConstraintChoice> {
+    auto made = TRY(handle->constraints().compile(source));
+    return ConstraintChoice{.constraint = std::move(made), .vocabulary = handle->constraints().vocabulary()};
+  };
   model.cancel = [handle](RequestId id) { handle->engine().cancel(id); };
   return std::make_shared<const ServedModel>(std::move(model));
 }

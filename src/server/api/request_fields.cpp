@@ -20,16 +20,6 @@ struct Unsupported {
 
 // Members of other servers' generation requests that change the answer: OpenAI's, llama.cpp's, vLLM's.
 constexpr Unsupported kGeneration[] = {
-    // Forms of the answer: one that ignores the form it was to have looks like one that has it.
-    {"grammar"},
-    {"json_schema"},
-    {"structured_outputs"},
-    {"regex"},
-    {"ebnf"},
-    {"guided_json"},
-    {"guided_regex"},
-    {"guided_choice"},
-    {"guided_grammar"},
     {"audio"},
     // Samplers.
     {"mirostat"},
@@ -145,7 +135,9 @@ void refuse_formats(Fields& fields) {
     Fields inner(*format, "response_format.");
     const auto type = inner.text("type");
     if (inner.error()) fields.refuse(*inner.error());
-    if (!type || *type != "text") fields.refuse("response_format", "can only have the type \"text\" for now.", kCode);
+    if (!type || (*type != "text" && *type != "json_object" && *type != "json_schema")) {
+      fields.refuse("response_format", "can only have the type \"text\", \"json_object\" or \"json_schema\".", kCode);
+    }
   }
   const JsonArray* modalities = fields.array("modalities", 16);
   for (const JsonValue& one : modalities ? *modalities : JsonArray{}) {

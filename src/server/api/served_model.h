@@ -12,6 +12,7 @@
 #include "chat/model_format.h"
 #include "engine/registry.h"
 #include "engine/request.h"
+#include "grammar/compile.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,6 +26,8 @@ struct ServedModel {
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;
   const chat::ModelFormat* tool_format = nullptr;
+  // Compiles a constraint, or finds it compiled; absent: there are none.
+  std::function<Result<ConstraintChoice>(const grammar::Source&)> constrain = {};
   // As Engine's.
   std::function<Result<RequestId>(GenerationRequest, EventReceiver)> generate;
   std::function<Result<RequestId>(EmbeddingRequest, EventReceiver)> embed;

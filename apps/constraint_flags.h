@@ -1,0 +1,18 @@
+#pragma once
+// --json-schema, --grammar and --regex of the commands that generate.
+
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "engine/token_constraint.h"
+#include "engine_commands.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge::apps {
+
+// Nothing when none was given. The tokenizer must outlive what is made.
+Result<std::optional<ConstraintChoice>> read_constraint(const ConstraintFlags& flags,
+                                                        const tokenizer::Tokenizer& tokenizer);
+
+}  // namespace rocmforge::apps

@@ -1,0 +1,236 @@
+#include "grammar/matcher.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "grammar/compile.h"
+#include "grammar/sampler.h"
+#include "support/support.h"
+
+namespace rocmforge::grammar {
+namespace {
+
+std::shared_ptr<Constraint> compiled(Notation notation, std::string text) {
+  auto made = compile({.notation = notation, .text = std::move(text)});
+  EXPECT_TRUE(made.ok()) << made.error().message;
+  return made.ok() ? *made : nullptr;
+}
+
+bool accepts(const std::shared_ptr<Constraint>& constraint, std::string_view text) {
+  Matcher matcher(constraint);
+  const auto n = matcher.accept(text);
+  EXPECT_TRUE(n.ok());
+  return n.ok() && *n == text.size() && matcher.is_end();
+}
+
+// Every single byte, pieces of JSON and of UTF-8, doubled texts, and two ends.
+std::shared_ptr<const TokenTrie> small_vocabulary() {
+  static std::vector<std::string> texts;
+  if (texts.empty()) {
+    for (int b = 0; b < 256; b++) texts.emplace_back(1, static_cast<char>(b));
+    for (const char* more : {"{\"",
+                             "\":",
+                             "\": ",
+                             "\", \"",
+                             "\"}",
+                             "\"]",
+                             "]}",
+                             "}}",
+                             "[]",
+                             "true",
+                             "false",
+                             "null",
+                             "tr",
+                             "ue",
+                             "12",
+                             "0.",
+                             "e+",
+                             "name",
+                             "nam",
+                             "me\":",
+                             "a",
+                             "hello world",
+                             " ",
+                             "  ",
+                             "\n  ",
+                             "\\u00",
+                             "\\n",
+                             "\xc3\xa9",
+                             "\xe2\x82",
+                             "\xac",
+                             "\xf0\x9f\x98\x80x",
+                             "abc",
+                             "ab",
+                             "ba",
+                             "aaaa",
+                             "aaaaaaaaaaaaaaaa",
+                             "((",
+                             "))",
+                             ")+(",
+                             "",
+                             ""}) {
+      texts.emplace_back(more);
+    }
+  }
+  return std::make_shared<TokenTrie>(
+      texts.size(), [](int32_t id) -> std::string_view { return texts[static_cast<size_t>(id)]; },
+      std::vector<int32_t>{static_cast<int32_t>(texts.size()) - 1});
+}
+
+const std::pair<Notation, const char*> kConstraints[] = {
+    {Notation::json_schema,
+     R"({"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer","minimum":-5,"maximum":120},
+      "tags":{"type":"array","items":{"enum":["a","b","ab"]},"uniqueItems":true,"maxItems":3}},"required":["name"],"additionalProperties":false})"},
+    {Notation::json_object, ""},
+    {Notation::json_schema, R"({"type":"string","maxLength":6,"pattern":"^a"})"},
+    {Notation::json_schema,
+     R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":2}}})"},
+    {Notation::json_schema,
+     R"({"type":"object","minProperties":2,"maxProperties":3,"patternProperties":{"^a":{"type":"boolean"}}})"},
+    {Notation::json_schema,
+     R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2,"maxItems":4})"},
+    {Notation::regex, "(a|b)*abb|[^a-z]{1,4}"},
+    {Notation::choice, R"(["yes","no","é€😀"])"},
+    {Notation::gbnf,
+     "root ::= expr\nexpr ::= expr \"+\" term | term\nterm ::= \"(\" expr \")\" | [0-9]+ | [^\\x00-\\x7f]"},
+    {Notation::gbnf, "root ::= \"a\" root \"b\" | \"\" | \"c\" root"},
+    {Notation::lark,
+     "start: pair (\",\" pair)*\npair: KEY \"=\" VALUE\nKEY: /[a-z]+/\nVALUE: \"true\" | INT\n%import "
+     "common.INT\n%import common.WS\n%ignore WS"},
+};
+
+TEST(Matcher, MaskIsTheSetOfTokensThatAreAllowedOneByOne) {
+  auto rng = testing::seeded_rng();
+  const auto vocabulary = small_vocabulary();
+  for (const auto& [notation, text] : kConstraints) {
+    const auto constraint = compiled(notation, text);
+    ASSERT_TRUE(constraint);
+    for (int walk = 0; walk < 4; walk++) {
+      Matcher matcher(constraint, vocabulary);
+      for (int step = 0; step < 25; step++) {
+        const auto mask = *matcher.mask();
+        std::vector<int32_t> allowed;
+        for (int32_t id = 0; id < static_cast<int32_t>(vocabulary->n_tokens()); id++) {
+          ASSERT_EQ(*matcher.allows(id), mask->contains(id)) << text << " token '" << vocabulary->text(id) << "'";
+          if (mask->contains(id) && !vocabulary->is_end_of_text(id)) allowed.push_back(id);
+        }
+        ASSERT_TRUE(!allowed.empty() || matcher.is_end()) << text;
+        if (allowed.empty()) break;
+        ASSERT_TRUE(matcher.accept(allowed[rng() % allowed.size()]).ok());
+      }
+    }
+  }
+}
+
+TEST(Matcher, RandomWalksReachAnEndThatIsAccepted) {
+  for (const auto& [notation, text] : kConstraints) {
+    const auto constraint = compiled(notation, text);
+    ASSERT_TRUE(constraint);
+    for (uint64_t seed = 1; seed <= 15; seed++) {
+      const auto sentence = random_sentence(constraint, {.seed = seed, .length = 60});
+      ASSERT_TRUE(sentence.ok()) << text << ": " << sentence.error().message;
+      EXPECT_TRUE(accepts(constraint, *sentence)) << text << ": " << *sentence;
+    }
+  }
+}
+
+TEST(Matcher, RollbackForgetsWhatCameAfter) {
+  const auto vocabulary = small_vocabulary();
+  for (const auto& [notation, text] : kConstraints) {
+    const auto constraint = compiled(notation, text);
+    Matcher matcher(constraint, vocabulary);
+    auto rng = testing::seeded_rng();
+    for (int step = 0; step < 12 && !matcher.is_complete(); step++) {
+      const auto before = matcher.mask();
+      const size_t snapshot = matcher.snapshot();
+      const auto next = [&]() -> int32_t {
+        const auto mask = *matcher.mask();
+        std::vector<int32_t> all;
+        for (int32_t id = 0; id < static_cast<int32_t>(vocabulary->n_tokens()); id++) {
+          if (mask->contains(id) && !vocabulary->is_end_of_text(id)) all.push_back(id);
+        }
+        return all.empty() ? -1 : all[rng() % all.size()];
+      };
+      for (int i = 0; i < 3; i++) {
+        const int32_t id = next();
+        if (id < 0) break;
+        ASSERT_TRUE(matcher.accept(id).ok());
+      }
+      matcher.rollback(snapshot);
+      EXPECT_EQ(**matcher.mask(), **before) << text;
+      const int32_t id = next();
+      if (id < 0) break;
+      ASSERT_TRUE(matcher.accept(id).ok());
+    }
+  }
+}
+
+TEST(Matcher, SaysWhereATextCannotGoOn) {
+  const auto constraint = compiled(Notation::regex, "ab+c");
+  Matcher matcher(constraint);
+  EXPECT_EQ(*matcher.accept("abbx"), 3u);
+  EXPECT_FALSE(matcher.is_end());
+  EXPECT_EQ(*matcher.accept("c"), 1u);
+  EXPECT_TRUE(matcher.is_complete());
+}
+
+TEST(Matcher, CharactersMayBeSplitBetweenTokensAndAreNeverMalformed) {
+  const auto constraint = compiled(Notation::regex, "[^a]");
+  EXPECT_TRUE(accepts(constraint, "\xe2\x82\xac"));
+  EXPECT_FALSE(accepts(constraint, "\xe2\x82"));
+  EXPECT_FALSE(accepts(constraint, "\xed\xa0\x80")) << "a surrogate";
+  EXPECT_FALSE(accepts(constraint, "\xc0\x80")) << "overlong";
+}
+
+TEST(Matcher, AmbiguityAndRecursionOfAnyKindStayFast) {
+  const auto ambiguous = compiled(Notation::gbnf, "root ::= root root | \"a\" | \"\"");
+  EXPECT_TRUE(accepts(ambiguous, std::string(300, 'a')));
+  const auto right = compiled(Notation::gbnf, "root ::= \"a\" root | \"b\"");
+  EXPECT_TRUE(accepts(right, std::string(100'000, 'a') + "b"));
+  const auto counted = compiled(Notation::gbnf, "root ::= (\"a\" | \"(\" root \")\"){1000,5000}");
+  EXPECT_TRUE(accepts(counted, std::string(5000, 'a')));
+  EXPECT_FALSE(accepts(counted, std::string(5001, 'a')));
+  EXPECT_FALSE(accepts(counted, std::string(999, 'a')));
+}
+
+TEST(Matcher, HostileSourcesEndInAnError) {
+  EXPECT_FALSE(compile({.notation = Notation::gbnf, .text = "root ::= \"a\" root"}).ok()) << "no sentence ends";
+  EXPECT_FALSE(compile({.notation = Notation::gbnf, .text = std::string(2u << 20, '#')}).ok());
+  EXPECT_FALSE(compile({.notation = Notation::regex, .text = std::string(5'000, '(') + std::string(5'000, ')')}).ok());
+  EXPECT_FALSE(compile({.notation = Notation::gbnf, .text = "root ::= x"}).ok());
+  EXPECT_FALSE(compile({.notation = Notation::lark, .text = "start: X\n%declare X"}).ok());
+  const auto states = compile({.notation = Notation::regex, .text = "(a|b)*a(a|b){60}"});
+  ASSERT_TRUE(states.ok());
+  Matcher matcher(*states);
+  std::mt19937_64 rng(7);
+  std::string text;
+  for (int i = 0; i < 200'000; i++) text += rng() % 2 == 0 ? 'a' : 'b';
+  const auto n = matcher.accept(text);
+  ASSERT_FALSE(n.ok());
+  EXPECT_EQ(n.error().code, ErrorCode::limit_exceeded);
+}
+
+TEST(Matcher, TokensOfAGrammarMatchById) {
+  const auto vocabulary = std::make_shared<TokenTrie>(
+      4, [](int32_t id) -> std::string_view { return id == 0   ? "a"
+                                                     : id == 1 ? "b"
+                                                               : ""; }, std::vector<int32_t>{3});
+  const FindToken find = [](std::string_view name) { return name == "<think>" ? std::optional(2) : std::nullopt; };
+  const auto made = compile({.notation = Notation::gbnf, .text = "root ::= <think> \"a\"+ !<[0]>"}, find);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  Matcher matcher(*made, vocabulary);
+  EXPECT_FALSE(*matcher.allows(0));
+  EXPECT_TRUE(*matcher.allows(2));
+  ASSERT_TRUE(matcher.accept(2).ok());
+  EXPECT_TRUE(*matcher.allows(0));
+  EXPECT_FALSE(*matcher.allows(1));
+  ASSERT_TRUE(matcher.accept(0).ok());
+  EXPECT_TRUE((*matcher.mask())->contains(1));
+  EXPECT_FALSE(*matcher.allows(3));
+  ASSERT_TRUE(matcher.accept(1).ok());
+  EXPECT_TRUE(matcher.is_complete());
+}
+
+}  // namespace
+}  // namespace rocmforge::grammar

@@ -1,0 +1,388 @@
+#include "grammar/regex_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/seeded_hash.h"
+
+namespace rocmforge::grammar {
+namespace {
+
+constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
+constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
+constexpr uint32_t kMaxEstimateDepth = 64;  // of least_bytes
+
+uint32_t saturating_sum(uint32_t a, uint32_t b) {
+  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+}  // namespace
+
+ByteSet byte_range(uint8_t first, uint8_t last) {
+  ByteSet set{};
+  for (unsigned b = first; b <= last; b++) set[b >> 6] |= uint64_t{1} << (b & 63);
+  return set;
+}
+
+RegexPool::RegexPool() : table_(1024, 0) {
+  nodes_.push_back({});
+  nodes_.push_back({.kind = Kind::empty, .nullable = true});
+  nodes_.push_back({.kind = Kind::negation, .nullable = true, .a = kNothing});
+  alive_ = {-1, 1, 1};
+  least_bytes_ = {UINT32_MAX, 0, 0};
+}
+
+Regex RegexPool::intern(const Node& node, std::span<const Regex> parts) {
+  const bool is_many = node.kind == Kind::either || node.kind == Kind::both;
+  uint64_t hash = seeded_hash(static_cast<uint64_t>(node.kind) << 32 | (is_many ? 0 : node.a),
+                              static_cast<uint64_t>(node.least) << 32 | node.most);
+  hash = seeded_hash(hash, is_many ? 0 : node.b);
+  for (const Regex r : parts) hash = seeded_hash(hash, r);
+  size_t at = hash & (table_.size() - 1);
+  for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
+    const Node& n = nodes_[table_[at]];
+    if (n.kind != node.kind || n.least != node.least || n.most != node.most) continue;
+    if (is_many ? std::ranges::equal(children(n), parts) : n.a == node.a && n.b == node.b) return table_[at];
+  }
+  if (nodes_.size() >= kMaxNodes || children_.size() + parts.size() > kMaxChildren) {
+    is_exhausted_ = true;
+    return kNothing;
+  }
+  const auto id = static_cast<Regex>(nodes_.size());
+  nodes_.push_back(node);
+  if (is_many) {
+    nodes_.back().a = static_cast<uint32_t>(children_.size());
+    nodes_.back().b = static_cast<uint32_t>(parts.size());
+    children_.insert(children_.end(), parts.begin(), parts.end());
+  }
+  alive_.push_back(node.is_plain ? 1 : 0);
+  least_bytes_.push_back(UINT32_MAX);
+  table_[at] = id;
+  if (nodes_.size() * 2 < table_.size()) return id;
+  // Hashes are not kept: all are put into the larger table again by what they are.
+  std::vector<uint32_t> old(table_.size() * 2, 0);
+  old.swap(table_);
+  for (const uint32_t n : old) {
+    if (n == 0) continue;
+    const Node& other = nodes_[n];
+    const bool many = other.kind == Kind::either || other.kind == Kind::both;
+    uint64_t h = seeded_hash(static_cast<uint64_t>(other.kind) << 32 | (many ? 0 : other.a),
+                             static_cast<uint64_t>(other.least) << 32 | other.most);
+    h = seeded_hash(h, many ? 0 : other.b);
+    if (many) {
+      for (const Regex r : children(other)) h = seeded_hash(h, r);
+    }
+    size_t place = h & (table_.size() - 1);
+    while (table_[place] != 0) place = (place + 1) & (table_.size() - 1);
+    table_[place] = n;
+  }
+  return id;
+}
+
+Regex RegexPool::bytes(const ByteSet& set) {
+  if (std::ranges::all_of(set, [](uint64_t word) { return word == 0; })) return kNothing;
+  auto found = set_ids_.find(set);
+  if (found == set_ids_.end()) {
+    found = set_ids_.emplace(set, static_cast<uint32_t>(sets_.size())).first;
+    sets_.push_back(set);
+  }
+  return intern({.kind = Kind::bytes, .a = found->second});
+}
+
+Regex RegexPool::literal(std::string_view text) {
+  Regex out = kEmptyText;
+  for (size_t i = text.size(); i-- > 0;) out = concat(byte(static_cast<uint8_t>(text[i])), out);
+  return out;
+}
+
+Regex RegexPool::concat(std::initializer_list<Regex> all) {
+  Regex out = kEmptyText;
+  for (size_t i = all.size(); i-- > 0;) out = concat(all.begin()[i], out);
+  return out;
+}
+
+Regex RegexPool::concat(Regex a, Regex b) {
+  if (a == kNothing || b == kNothing) return kNothing;
+  if (a == kEmptyText) return b;
+  if (b == kEmptyText) return a;
+  if (nodes_[a].kind == Kind::concat) {
+    std::vector<Regex> heads;
+    for (; nodes_[a].kind == Kind::concat; a = nodes_[a].b) heads.push_back(nodes_[a].a);
+    b = concat(a, b);
+    for (size_t i = heads.size(); i-- > 0;) b = concat(heads[i], b);
+    return b;
+  }
+  const Node &na = nodes_[a], &nb = nodes_[b];
+  return intern({.kind = Kind::concat,
+                 .nullable = na.nullable && nb.nullable,
+                 .is_plain = na.is_plain && nb.is_plain,
+                 .a = a,
+                 .b = b});
+}
+
+void RegexPool::add_flat(std::vector<Regex>& out, Regex r, Kind kind) const {
+  if (nodes_[r].kind == kind) {
+    const auto parts = children(nodes_[r]);
+    out.insert(out.end(), parts.begin(), parts.end());
+  } else {
+    out.push_back(r);
+  }
+}
+
+Regex RegexPool::either(std::vector<Regex> all) {
+  std::vector<Regex> flat;
+  ByteSet merged{};
+  bool any_nullable = false;
+  for (const Regex r : all) add_flat(flat, r, Kind::either);
+  std::erase_if(flat, [&](Regex r) {
+    if (nodes_[r].kind != Kind::bytes) return r == kNothing;
+    for (size_t i = 0; i < merged.size(); i++) merged[i] |= sets_[nodes_[r].a][i];
+    return true;
+  });
+  if (const Regex set = bytes(merged); set != kNothing) flat.push_back(set);
+  std::ranges::sort(flat);
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  if (std::ranges::find(flat, kAnyBytes) != flat.end()) return kAnyBytes;
+  for (const Regex r : flat) any_nullable |= r != kEmptyText && nodes_[r].nullable;
+  if (any_nullable) std::erase(flat, kEmptyText);
+  if (flat.empty()) return kNothing;
+  if (flat.size() == 1) return flat[0];
+  Node node{.kind = Kind::either};
+  for (const Regex r : flat) {
+    node.nullable |= nodes_[r].nullable;
+    node.is_plain &= nodes_[r].is_plain;
+  }
+  return intern(node, flat);
+}
+
+Regex RegexPool::both(std::vector<Regex> all) {
+  std::vector<Regex> flat;
+  std::optional<ByteSet> merged;
+  for (const Regex r : all) add_flat(flat, r, Kind::both);
+  std::erase_if(flat, [&](Regex r) {
+    if (nodes_[r].kind != Kind::bytes) return r == kAnyBytes;
+    const ByteSet& set = sets_[nodes_[r].a];
+    if (!merged) merged = byte_range(0, 255);
+    for (size_t i = 0; i < set.size(); i++) (*merged)[i] &= set[i];
+    return true;
+  });
+  if (merged) flat.push_back(bytes(*merged));
+  std::ranges::sort(flat);
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  if (flat.empty()) return kAnyBytes;
+  if (flat.size() == 1) return flat[0];
+  if (flat[0] == kNothing) return kNothing;
+  Node node{.kind = Kind::both, .nullable = true, .is_plain = false};
+  for (const Regex r : flat) {
+    node.nullable &= nodes_[r].nullable;
+    if (nodes_[r].kind == Kind::negation && std::ranges::binary_search(flat, nodes_[r].a)) return kNothing;
+  }
+  if (flat[0] == kEmptyText) return node.nullable ? kEmptyText : kNothing;
+  return intern(node, flat);
+}
+
+Regex RegexPool::negate(Regex a) {
+  if (nodes_[a].kind == Kind::negation) return nodes_[a].a;
+  return intern({.kind = Kind::negation, .nullable = !nodes_[a].nullable, .is_plain = false, .a = a});
+}
+
+Regex RegexPool::repeat(Regex a, uint32_t least, uint32_t most) {
+  if (most == 0 || a == kEmptyText) return kEmptyText;
+  if (a == kNothing) return least == 0 ? kEmptyText : kNothing;
+  if (least == 1 && most == 1) return a;
+  const Node& n = nodes_[a];
+  if (n.nullable) least = 0;
+  if (n.kind == Kind::repeat && n.least == 0 && n.most == kUnbounded) return a;
+  return intern(
+      {.kind = Kind::repeat, .nullable = least == 0, .is_plain = n.is_plain, .a = a, .least = least, .most = most});
+}
+
+Regex RegexPool::number(const NumberTest& test) {
+  const auto at = std::ranges::find(tests_, test);
+  const auto id = static_cast<uint32_t>(at - tests_.begin());
+  if (at == tests_.end()) {
+    if (!is_frozen_ && tests_.empty()) {  // derivatives by digits and the point
+      for (uint8_t b = '0'; b <= '9'; b++) byte(b);
+      byte('.');
+    }
+    tests_.push_back(test);
+  }
+  return number_at(id, {});
+}
+
+Regex RegexPool::number_at(uint32_t test, const NumberState& state) {
+  const auto [at, is_new] = number_state_ids_.emplace(state, static_cast<uint32_t>(number_states_.size()));
+  if (is_new) number_states_.push_back(state);
+  return intern(
+      {.kind = Kind::number, .nullable = is_met(tests_[test], state), .is_plain = false, .a = test, .b = at->second});
+}
+
+Regex RegexPool::derivative(Regex r, uint8_t byte) {
+  if (r <= kEmptyText) return kNothing;
+  if (r == kAnyBytes) return kAnyBytes;
+  const Node& n = nodes_[r];
+  if (n.kind == Kind::bytes) return contains(sets_[n.a], byte) ? kEmptyText : kNothing;
+  const uint64_t key = static_cast<uint64_t>(r) << 8 | (is_frozen_ ? classes_[byte] : byte);
+  if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
+  if (depth_ >= kMaxDepth) {
+    is_exhausted_ = true;
+    return kNothing;
+  }
+  depth_++;
+  const Regex out = derive(r, byte);
+  depth_--;
+  if (!is_exhausted_) derivatives_.emplace(key, out);
+  return out;
+}
+
+Regex RegexPool::derive(Regex r, uint8_t byte) {
+  const Node n = nodes_[r];
+  switch (n.kind) {
+    case Kind::concat:
+      return derive_concat(r, byte);
+    case Kind::repeat: {
+      const uint32_t most = n.most == kUnbounded ? kUnbounded : n.most - 1;
+      return concat(derivative(n.a, byte), repeat(n.a, n.least == 0 ? 0 : n.least - 1, most));
+    }
+    case Kind::negation:
+      return negate(derivative(n.a, byte));
+    case Kind::number:
+      return derive_number(r, byte);
+    case Kind::either:
+    case Kind::both: {
+      std::vector<Regex> parts;
+      for (uint32_t i = 0; i < n.b; i++) {
+        parts.push_back(derivative(children_[n.a + i], byte));
+        if (n.kind == Kind::both && parts.back() == kNothing) return kNothing;
+      }
+      return n.kind == Kind::either ? either(std::move(parts)) : both(std::move(parts));
+    }
+    default:
+      return kNothing;
+  }
+}
+
+// Along the heads that may be empty, without recursion: such chains can be long.
+Regex RegexPool::derive_concat(Regex r, uint8_t byte) {
+  std::vector<Regex> parts;
+  while (nodes_[r].kind == Kind::concat) {
+    const Regex head = nodes_[r].a, rest = nodes_[r].b;
+    parts.push_back(concat(derivative(head, byte), rest));
+    if (!nodes_[head].nullable) return either(std::move(parts));
+    r = rest;
+  }
+  parts.push_back(derivative(r, byte));
+  return either(std::move(parts));
+}
+
+Regex RegexPool::derive_number(Regex r, uint8_t byte) {
+  const uint32_t test = nodes_[r].a;
+  const auto next = next_state(tests_[test], number_states_[nodes_[r].b], byte);
+  return next ? number_at(test, *next) : kNothing;
+}
+
+bool RegexPool::is_alive(Regex r) {
+  if (alive_[r] != 0) return alive_[r] > 0;
+  struct Seen {
+    Regex regex;
+    uint32_t parent;
+  };
+  std::vector<Seen> seen = {{r, 0}};
+  std::unordered_map<Regex, bool> known = {{r, true}};
+  const auto mark_path = [&](size_t i) {
+    while (true) {
+      alive_[seen[i].regex] = 1;
+      if (i == 0) return true;
+      i = seen[i].parent;
+    }
+  };
+  for (size_t i = 0; i < seen.size(); i++) {
+    if (nodes_[seen[i].regex].nullable) return mark_path(i);
+    const uint32_t n = is_frozen_ ? n_classes() : 256;
+    for (uint32_t c = 0; c < n; c++) {
+      const Regex next = derivative(seen[i].regex, is_frozen_ ? representatives_[c] : static_cast<uint8_t>(c));
+      if (is_exhausted_ || seen.size() > kMaxSearched) {
+        is_exhausted_ = true;
+        return false;
+      }
+      if (alive_[next] > 0) return mark_path(i);
+      if (alive_[next] == 0 && known.emplace(next, true).second) seen.push_back({next, static_cast<uint32_t>(i)});
+    }
+  }
+  for (const Seen& s : seen) alive_[s.regex] = -1;
+  return false;
+}
+
+bool RegexPool::matches(Regex r, std::string_view text) {
+  for (const char c : text) {
+    r = derivative(r, static_cast<uint8_t>(c));
+    if (r == kNothing) return false;
+  }
+  return nodes_[r].nullable;
+}
+
+uint32_t RegexPool::least_bytes(Regex r) {
+  return least_bytes(r, 0);
+}
+
+uint32_t RegexPool::least_bytes(Regex r, uint32_t depth) {
+  if (nodes_[r].nullable) return 0;
+  if (r == kNothing) return UINT32_MAX;
+  if (least_bytes_[r] == UINT32_MAX) least_bytes_[r] = find_least_bytes(nodes_[r], depth);
+  return least_bytes_[r];
+}
+
+uint32_t RegexPool::find_least_bytes(const Node& n, uint32_t depth) {
+  if (depth > kMaxEstimateDepth) return 1;
+  switch (n.kind) {
+    case Kind::concat: {
+      uint32_t sum = least_bytes(n.a, depth + 1);
+      Regex r = n.b;
+      for (; nodes_[r].kind == Kind::concat && least_bytes_[r] == UINT32_MAX; r = nodes_[r].b) {
+        sum = saturating_sum(sum, least_bytes(nodes_[r].a, depth + 1));
+      }
+      return saturating_sum(sum, least_bytes(r, depth + 1));
+    }
+    case Kind::either: {
+      uint32_t least = UINT32_MAX;
+      for (const Regex r : children(n)) least = std::min(least, least_bytes(r, depth + 1));
+      return least;
+    }
+    case Kind::both: {
+      uint32_t most = 1;
+      for (const Regex r : children(n)) most = std::max(most, least_bytes(r, depth + 1));
+      return most;
+    }
+    case Kind::repeat: {
+      const uint64_t product = static_cast<uint64_t>(n.least) * least_bytes(n.a, depth + 1);
+      return static_cast<uint32_t>(std::min<uint64_t>(product, UINT32_MAX - 1));
+    }
+    default:
+      return 1;
+  }
+}
+
+void RegexPool::freeze_classes() {
+  if (is_frozen_) return;
+  classes_.fill(0);
+  uint32_t n = 1;
+  for (const ByteSet& set : sets_) {
+    std::array<int, 256> split;
+    split.fill(-1);
+    // Of a class that the set cuts in two, those inside get a new number.
+    std::array<bool, 256> has_outside{};
+    for (unsigned b = 0; b < 256; b++) has_outside[classes_[b]] |= !contains(set, static_cast<uint8_t>(b));
+    for (unsigned b = 0; b < 256; b++) {
+      const uint8_t c = classes_[b];
+      if (!contains(set, static_cast<uint8_t>(b)) || !has_outside[c]) continue;
+      if (split[c] < 0) split[c] = static_cast<int>(n++);
+      classes_[b] = static_cast<uint8_t>(split[c]);
+    }
+  }
+  representatives_.assign(n, 0);
+  for (unsigned b = 256; b-- > 0;) representatives_[classes_[b]] = static_cast<uint8_t>(b);
+  derivatives_.clear();
+  is_frozen_ = true;
+}
+
+}  // namespace rocmforge::grammar

@@ -1,0 +1,112 @@
+#pragma once
+// Regular expressions over bytes, hash-consed, with derivatives. Equal expressions have equal ids; Boolean operations
+// are expressions like others. What exceeds the limits makes the pool `exhausted`: results are then worthless, and
+// whoever asked reports it.
+//
+// Threads: one at a time.
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/number_leaf.h"
+
+namespace rocmforge::grammar {
+
+using ByteSet = std::array<uint64_t, 4>;
+inline bool contains(const ByteSet& set, uint8_t byte) {
+  return (set[byte >> 6] >> (byte & 63) & 1) != 0;
+}
+ByteSet byte_range(uint8_t first, uint8_t last);
+
+using Regex = uint32_t;                 // a node of the pool
+inline constexpr Regex kNothing = 0;    // no text
+inline constexpr Regex kEmptyText = 1;  // the empty text alone
+inline constexpr Regex kAnyBytes = 2;   // every text, UTF-8 or not
+inline constexpr uint32_t kUnbounded = UINT32_MAX;
+
+class RegexPool {
+ public:
+  static constexpr size_t kMaxNodes = 400'000, kMaxChildren = 4'000'000;
+
+  RegexPool();
+
+  Regex bytes(const ByteSet& set);
+  Regex byte(uint8_t b) { return bytes(byte_range(b, b)); }
+  Regex literal(std::string_view text);
+  Regex concat(Regex a, Regex b);
+  Regex concat(std::initializer_list<Regex> all);
+  Regex either(std::vector<Regex> all);
+  Regex either(Regex a, Regex b) { return either(std::vector<Regex>{a, b}); }
+  Regex both(std::vector<Regex> all);
+  Regex both(Regex a, Regex b) { return both(std::vector<Regex>{a, b}); }
+  Regex negate(Regex a);
+  Regex repeat(Regex a, uint32_t least, uint32_t most);
+  Regex star(Regex a) { return repeat(a, 0, kUnbounded); }
+  Regex optional(Regex a) { return repeat(a, 0, 1); }
+  // The digits of a decimal number, see number_leaf.h.
+  Regex number(const NumberTest& test);
+
+  bool is_nullable(Regex r) const { return nodes_[r].nullable; }
+  // What may follow `byte`.
+  Regex derivative(Regex r, uint8_t byte);
+  // Whether any text matches at all.
+  bool is_alive(Regex r);
+  bool matches(Regex r, std::string_view text);
+  // The fewest bytes of a match; of Boolean operations an estimate from below.
+  uint32_t least_bytes(Regex r);
+
+  // Bytes that no expression so far tells apart have one class. Expressions made later must tell no more apart.
+  void freeze_classes();
+  uint32_t n_classes() const { return static_cast<uint32_t>(representatives_.size()); }
+  uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
+  uint8_t representative(uint32_t c) const { return representatives_[c]; }
+
+  bool is_exhausted() const { return is_exhausted_; }
+  size_t n_nodes() const { return nodes_.size(); }
+
+ private:
+  enum class Kind : uint8_t { nothing, empty, bytes, concat, either, both, negation, repeat, number };
+  struct Node {
+    Kind kind = Kind::nothing;
+    bool nullable = false;
+    bool is_plain = true;   // without intersections, complements and numbers: alive unless it is kNothing
+    uint32_t a = 0, b = 0;  // parts; of many: their place and count; of bytes: the set; of a number: test, state
+    uint32_t least = 0, most = 0;
+    friend bool operator==(const Node&, const Node&) = default;
+  };
+
+  Regex intern(const Node& node, std::span<const Regex> children = {});
+  std::span<const Regex> children(const Node& n) const { return {children_.data() + n.a, n.b}; }
+  void add_flat(std::vector<Regex>& out, Regex r, Kind kind) const;
+  Regex derive(Regex r, uint8_t byte);
+  Regex derive_concat(Regex r, uint8_t byte);
+  Regex derive_number(Regex r, uint8_t byte);
+  Regex number_at(uint32_t test, const NumberState& state);
+  uint32_t find_least_bytes(const Node& n, uint32_t depth);
+  uint32_t least_bytes(Regex r, uint32_t depth);
+
+  std::vector<Node> nodes_;
+  std::vector<Regex> children_;
+  std::vector<ByteSet> sets_;
+  std::map<ByteSet, uint32_t> set_ids_;
+  std::map<NumberState, uint32_t> number_state_ids_;
+  std::vector<NumberTest> tests_;
+  std::vector<NumberState> number_states_;
+  std::vector<uint32_t> table_;  // open addressing: node ids, 0 is free
+  std::unordered_map<uint64_t, Regex> derivatives_;
+  std::vector<int8_t> alive_;  // 0: not known
+  std::vector<uint32_t> least_bytes_;
+  std::array<uint8_t, 256> classes_{};
+  std::vector<uint8_t> representatives_;
+  uint32_t depth_ = 0;
+  bool is_frozen_ = false;
+  bool is_exhausted_ = false;
+};
+
+}  // namespace rocmforge::grammar

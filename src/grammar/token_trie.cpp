@@ -1,0 +1,117 @@
+#include "grammar/token_trie.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/utf8.h"
+
+namespace rocmforge::grammar {
+namespace {
+
+constexpr uint32_t kSliceChars[] = {10, 30};
+
+// Characters of a text that may stand in a JSON string as it is; 0 when it may not.
+uint32_t n_string_chars(std::string_view text) {
+  uint32_t n = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = decode_utf8(text, at);
+    if (!step.valid || step.code_point < 0x20 || step.code_point == '"' || step.code_point == '\\') return 0;
+    at += step.n_bytes;
+    n++;
+  }
+  return n;
+}
+
+void build(TokenTrie::Slice& slice, std::span<const std::pair<std::string_view, int32_t>> sorted) {
+  std::vector<uint32_t> path;  // the nodes of the last text
+  std::string_view last;
+  for (const auto& [text, token] : sorted) {
+    size_t common = 0;
+    while (common < last.size() && common < text.size() && last[common] == text[common]) common++;
+    const auto close = [&](size_t depth) {
+      while (path.size() > depth) {
+        slice.nodes[path.back()].n_below = static_cast<uint32_t>(slice.nodes.size()) - path.back() - 1;
+        path.pop_back();
+      }
+    };
+    close(common);
+    for (size_t i = common; i < text.size(); i++) {
+      path.push_back(static_cast<uint32_t>(slice.nodes.size()));
+      slice.nodes.push_back({.byte = static_cast<uint8_t>(text[i]), .depth = static_cast<uint8_t>(i + 1)});
+    }
+    slice.nodes[path.back()].token = token;
+    slice.tokens.add(token);
+    last = text;
+  }
+  while (!path.empty()) {
+    slice.nodes[path.back()].n_below = static_cast<uint32_t>(slice.nodes.size()) - path.back() - 1;
+    path.pop_back();
+  }
+}
+
+}  // namespace
+
+size_t TokenMask::count() const {
+  size_t n = 0;
+  for (const uint64_t word : words_) n += static_cast<size_t>(std::popcount(word));
+  return n;
+}
+
+TokenTrie::TokenTrie(size_t n_tokens, const std::function<std::string_view(int32_t)>& text,
+                     std::vector<int32_t> end_of_text)
+    : n_tokens_(n_tokens), end_of_text_(std::move(end_of_text)) {
+  std::ranges::sort(end_of_text_);
+  for (size_t i = 0; i < n_tokens; i++) {
+    const std::string_view bytes = text(static_cast<int32_t>(i));
+    if (bytes.size() <= kMaxTokenBytes && !is_end_of_text(static_cast<int32_t>(i))) texts_ += bytes;
+    ends_.push_back(static_cast<uint32_t>(texts_.size()));
+  }
+  std::vector<std::pair<std::string_view, int32_t>> sorted[std::size(kSliceChars) + 1];
+  for (size_t i = 0; i < n_tokens; i++) {
+    const std::string_view bytes = this->text(static_cast<int32_t>(i));
+    if (bytes.empty()) continue;
+    const uint32_t n_chars = n_string_chars(bytes);
+    size_t slice = std::size(kSliceChars);
+    for (size_t s = 0; s < std::size(kSliceChars) && n_chars > 0; s++) {
+      if (n_chars <= kSliceChars[s]) {
+        slice = s;
+        break;
+      }
+    }
+    sorted[slice].emplace_back(bytes, static_cast<int32_t>(i));
+  }
+  for (size_t s = 0; s <= std::size(kSliceChars); s++) {
+    std::ranges::sort(sorted[s]);
+    std::vector<std::pair<std::string_view, int32_t>> unique;
+    for (const auto& one : sorted[s]) {
+      if (!unique.empty() && unique.back().first == one.first) {
+        duplicates_.emplace_back(unique.back().second, one.second);
+      } else {
+        unique.push_back(one);
+      }
+    }
+    slices_.push_back({s < std::size(kSliceChars) ? kSliceChars[s] : 0, {}, TokenMask(n_tokens)});
+    build(slices_.back(), unique);
+  }
+}
+
+std::shared_ptr<const TokenTrie> TokenTrie::of(const tokenizer::Tokenizer& tokenizer) {
+  const auto text = [&](int32_t id) {
+    return tokenizer.is_shown(TokenId(id)) ? tokenizer.token_text(TokenId(id)) : std::string_view();
+  };
+  std::vector<int32_t> ends;
+  for (const TokenId id : tokenizer.vocabulary().end_of_text) ends.push_back(id.value);
+  return std::make_shared<const TokenTrie>(tokenizer.n_tokens(), text, std::move(ends));
+}
+
+std::string_view TokenTrie::text(int32_t token) const {
+  if (token < 0 || static_cast<size_t>(token) >= n_tokens_) return {};
+  const uint32_t begin = token == 0 ? 0 : ends_[static_cast<size_t>(token) - 1];
+  return std::string_view(texts_).substr(begin, ends_[static_cast<size_t>(token)] - begin);
+}
+
+bool TokenTrie::is_end_of_text(int32_t token) const {
+  return std::ranges::binary_search(end_of_text_, token);
+}
+
+}  // namespace rocmforge::grammar

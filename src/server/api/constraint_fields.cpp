@@ -1,0 +1,135 @@
+#include "server/api/constraint_fields.h"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+namespace rocmforge::server {
+namespace {
+
+using grammar::Notation;
+
+constexpr const char* kUnsupported = "unsupported_feature";
+
+// A schema may come as an object or as its text.
+std::string json_text(const JsonValue& value) {
+  if (const auto* text = value.as<std::string>()) return *text;
+  return JsonWriter().value(value).take();
+}
+
+bool asks_for_nothing(const JsonValue& value) {
+  const auto* text = value.as<std::string>();
+  const auto* flag = value.as<bool>();
+  return value.is_null() || (text && text->empty()) || (flag && !*flag);
+}
+
+class Reader {
+ public:
+  explicit Reader(Fields& fields) : fields_(fields) {}
+
+  void take(std::string_view name, Notation notation) { take(fields_.find(name), std::string(name), notation); }
+
+  void take(const JsonValue* value, std::string param, Notation notation) {
+    if (!value || asks_for_nothing(*value)) return;
+    AskedConstraint one{.param = std::move(param), .source = {.notation = notation, .text = {}}};
+    one.source.schema.any_order = false;  // clients rely on the schema's order
+    const bool is_json = notation == Notation::json_schema || notation == Notation::choice;
+    if (notation != Notation::json_object && !is_json && !value->as<std::string>()) {
+      return fields_.refuse(one.param, "must be a string.");
+    }
+    if (notation != Notation::json_object) one.source.text = json_text(*value);
+    asked_.push_back(std::move(one));
+  }
+
+  void take_response_format() {
+    const JsonValue* format = fields_.find("response_format");
+    if (!format) return;
+    const JsonValue* type = format->find("type");
+    const auto* name = type ? type->as<std::string>() : nullptr;
+    if (!name || *name == "text") return;              // checked by refuse_unsupported()
+    const JsonValue* schema = format->find("schema");  // llama.cpp's form
+    std::string param = "response_format.schema";
+    if (*name == "json_schema" && format->find("json_schema")) {
+      schema = format->find("json_schema")->find("schema");
+      param = "response_format.json_schema.schema";
+    }
+    if (schema && !schema->is_null()) return take(schema, param, Notation::json_schema);
+    if (*name == "json_schema") return fields_.refuse("response_format.json_schema.schema", "must be a JSON Schema.");
+    static const JsonValue kYes(true);
+    take(&kYes, "response_format", Notation::json_object);
+  }
+
+  void take_structured_outputs() {
+    const JsonValue* value = fields_.find("structured_outputs");
+    if (!value) return;
+    const auto* members = value->as<JsonObject>();
+    if (!members) return fields_.refuse("structured_outputs", "must be an object.");
+    for (const auto& [key, member] : *members) {
+      const std::string param = "structured_outputs." + key;
+      if (asks_for_nothing(member)) continue;
+      if (key == "json")
+        take(&member, param, Notation::json_schema);
+      else if (key == "json_object")
+        take(&member, param, Notation::json_object);
+      else if (key == "regex")
+        take(&member, param, Notation::regex);
+      else if (key == "choice")
+        take(&member, param, Notation::choice);
+      else if (key == "grammar")
+        take(&member, param, Notation::gbnf);
+      else
+        fields_.refuse(param, "is not supported.", kUnsupported);
+    }
+  }
+
+  std::optional<AskedConstraint> result() {
+    if (asked_.empty() || fields_.error()) return {};
+    if (asked_.size() > 1) {
+      fields_.refuse(asked_[1].param, fmt::format("cannot be combined with '{}'.", asked_[0].param), kUnsupported);
+      return {};
+    }
+    return std::move(asked_[0]);
+  }
+
+ private:
+  Fields& fields_;
+  std::vector<AskedConstraint> asked_;
+};
+
+}  // namespace
+
+std::optional<AskedConstraint> read_constraint(Fields& fields) {
+  Reader reader(fields);
+  reader.take_response_format();
+  reader.take("json_schema", Notation::json_schema);
+  reader.take("grammar", Notation::gbnf);
+  reader.take("regex", Notation::regex);
+  reader.take("ebnf", Notation::gbnf);
+  reader.take("guided_json", Notation::json_schema);
+  reader.take("guided_regex", Notation::regex);
+  reader.take("guided_choice", Notation::choice);
+  reader.take("guided_grammar", Notation::gbnf);
+  reader.take_structured_outputs();
+  return reader.result();
+}
+
+std::optional<ConstraintChoice> read_constraint(Fields& fields, const ServedModel& model) {
+  const auto asked = read_constraint(fields);
+  if (!asked) return {};
+  if (!model.constrain) {
+    fields.refuse(asked->param.substr(0, asked->param.find('.')), "is not supported by this model.", kUnsupported);
+    return {};
+  }
+  if (const JsonValue* stop = fields.find("stop"); stop && !asks_for_nothing(*stop)) {
+    fields.refuse("stop", fmt::format("cannot be combined with '{}', whose text it would cut.", asked->param),
+                  kUnsupported);
+    return {};
+  }
+  auto made = model.constrain(asked->source);
+  if (made.ok()) return *std::move(made);
+  fields.refuse(asked->param, fmt::format("cannot be enforced: {}", made.error().message),
+                made.error().code == ErrorCode::unsupported ? kUnsupported : "invalid_constraint");
+  return {};
+}
+
+}  // namespace rocmforge::server

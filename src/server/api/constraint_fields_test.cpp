@@ -1,0 +1,91 @@
+#include "server/api/constraint_fields.h"
+
+#include <gtest/gtest.h>
+
+#include "grammar/vocabulary_constraints.h"
+#include "server/api/scripted_model.h"
+
+namespace rocmforge::server {
+namespace {
+
+using testing::Answer;
+using testing::at;
+using testing::ScriptedApi;
+using testing::text;
+
+constexpr const char* kChat = "/v1/chat/completions";
+
+class ConstraintFieldsTest : public ScriptedApi {
+ protected:
+  void SetUp() override {
+    ScriptedApi::SetUp();
+    constraints_ = std::make_unique<grammar::VocabularyConstraints>(*tokenizer_);
+    model_->constrain = [this](const grammar::Source& source) -> Result<ConstraintChoice> {
+      sources_.push_back(source);
+      auto made = TRY(constraints_->compile(source));
+      return ConstraintChoice{.constraint = std::move(made), .vocabulary = constraints_->vocabulary()};
+    };
+  }
+
+  std::unique_ptr<grammar::VocabularyConstraints> constraints_;
+  std::vector<grammar::Source> sources_;
+};
+
+TEST_F(ConstraintFieldsTest, EveryServersNamesReachTheEngine) {
+  using grammar::Notation;
+  const std::pair<const char*, Notation> kForms[] = {
+      {R"("response_format":{"type":"json_object"})", Notation::json_object},
+      {R"("response_format":{"type":"json_object","schema":{"type":"object"}})", Notation::json_schema},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object"}}})",
+       Notation::json_schema},
+      {R"("json_schema":{"type":"array"})", Notation::json_schema},
+      {R"("grammar":"root ::= \"a\"")", Notation::gbnf},
+      {R"("ebnf":"root ::= \"a\"")", Notation::gbnf},
+      {R"("regex":"a+")", Notation::regex},
+      {R"("guided_json":"{\"type\":\"null\"}")", Notation::json_schema},
+      {R"("guided_regex":"a+")", Notation::regex},
+      {R"("guided_choice":["a","b"])", Notation::choice},
+      {R"("guided_grammar":"root ::= \"a\"")", Notation::gbnf},
+      {R"("structured_outputs":{"choice":["a","b"],"json":null})", Notation::choice},
+      {R"("structured_outputs":{"json_object":true})", Notation::json_object}};
+  for (const auto& [member, notation] : kForms) {
+    for (const bool is_chat : {true, false}) {
+      submitted_.clear();
+      sources_.clear();
+      const std::string body = is_chat ? chat(member) : R"({"prompt":"Once",)" + std::string(member) + "}";
+      send("POST", is_chat ? kChat : "/v1/completions", body);
+      ASSERT_EQ(submitted_.size(), 1u) << member;
+      EXPECT_TRUE(submitted_[0].request.constraint.has_value()) << member;
+      ASSERT_EQ(sources_.size(), 1u) << member;
+      EXPECT_EQ(sources_[0].notation, notation) << member;
+    }
+  }
+}
+
+TEST_F(ConstraintFieldsTest, WhatCannotBeEnforcedIsRefusedByKeywordAndPointer) {
+  const Answer answer = post(kChat, chat(R"("response_format":{"type":"json_schema","json_schema":{"schema":
+      {"properties":{"a":{"unevaluatedProperties":false}}}}})"));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(text(at(answer.json(), "error", "param")), "response_format.json_schema.schema");
+  EXPECT_NE(text(at(answer.json(), "error", "message")).find("'/properties/a/unevaluatedProperties'"),
+            std::string::npos);
+  for (const char* wrong : {R"("guided_regex":"(")", R"("grammar":5)", R"("response_format":{"type":"json_schema"})",
+                            R"("response_format":{"type":"xml"})", R"("regex":"a","grammar":"root ::= \"a\"")",
+                            R"("regex":"a","stop":["x"])", R"("structured_outputs":{"structural_tag":"x"})"}) {
+    EXPECT_EQ(post(kChat, chat(wrong)).status, 400) << wrong;
+  }
+  EXPECT_TRUE(submitted_.empty());
+}
+
+TEST_F(ConstraintFieldsTest, ASchemaCanBeCheckedWithoutAModel) {
+  const Answer good = post("/v1/schema/check", R"({"schema":{"type":"integer"}})");
+  EXPECT_EQ(good.status, 200);
+  EXPECT_EQ(text(at(good.json(), "exact")), "true");
+  const Answer bad = post("/v1/schema/check", R"({"json_schema":{"$dynamicRef":"#x"}})");
+  EXPECT_EQ(text(at(bad.json(), "exact")), "false");
+  EXPECT_NE(text(at(bad.json(), "error", "message")).find("'/$dynamicRef'"), std::string::npos);
+  EXPECT_EQ(post("/v1/schema/check", "{}").status, 400);
+}
+
+}  // namespace
+}  // namespace rocmforge::server

@@ -64,9 +64,9 @@ TEST_F(GpuModel, AutoIsTheCpuWhereThereIsNone) {
 
 TEST_F(GpuModel, AGpuThatDoesNotOpenLeavesTheModelToTheCpu) {
   const auto broken = [] { return Error{ErrorCode::device_unavailable, "gpu: device 0: it is broken"}; };
-  EXPECT_TRUE(is_on_cpu(*open({.open_gpu = broken})));
-  ASSERT_EQ(said_.size(), 1u);
-  EXPECT_NE(said_[0].find("it is broken"), std::string::npos) << said_[0];
+  const auto on_cpu = open({.open_gpu = broken});
+  EXPECT_TRUE(is_on_cpu(*on_cpu));
+  EXPECT_NE(on_cpu->gpu_refusal().find("it is broken"), std::string::npos) << on_cpu->gpu_refusal();
   const auto model = Model::open(path_, {.device = "gpu", .open_gpu = broken});
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().code, ErrorCode::device_unavailable);
@@ -92,15 +92,15 @@ TEST_F(GpuModel, WhatAGpuCannotHoldTheCpuRunsUnlessABudgetIsGiven) {
   }
   constexpr uint64_t kMargin = 256 << 20;
   for (const uint64_t n_bytes : {all - weights / 2, uint64_t{1}}) {  // some of it, nothing of it
-    said_.clear();
     gpu::emu::controls().memory_bytes = kMargin + n_bytes;
-    EXPECT_TRUE(is_on_cpu(*open({.open_gpu = open_emulated})));
-    EXPECT_EQ(said_.size(), 1u);
+    const auto on_cpu = open({.open_gpu = open_emulated});
+    EXPECT_TRUE(is_on_cpu(*on_cpu));
+    EXPECT_FALSE(on_cpu->gpu_refusal().empty());
   }
-  said_.clear();
   const auto streamed = open({.vram_bytes = all - weights / 2, .open_gpu = open_emulated});
   EXPECT_FALSE(is_on_cpu(*streamed));
   EXPECT_FALSE(streamed->plan().streamed_stages().empty());
+  EXPECT_TRUE(streamed->gpu_refusal().empty());
   EXPECT_TRUE(said_.empty());
 }
 
@@ -128,9 +128,9 @@ TEST_F(GpuModel, StepsThatAreNotJoinedTakeMoreLaunchesToTheSameLogits) {
 
 TEST_F(GpuModel, WhatAGpuDoesNotComputeTheCpuRuns) {
   TinyModel{.head_size = 4}.write(path_);
-  EXPECT_TRUE(is_on_cpu(*open({.open_gpu = open_emulated})));
-  ASSERT_EQ(said_.size(), 1u);
-  EXPECT_NE(said_[0].find("heads of 4 elements"), std::string::npos) << said_[0];
+  const auto on_cpu = open({.open_gpu = open_emulated});
+  EXPECT_TRUE(is_on_cpu(*on_cpu));
+  EXPECT_NE(on_cpu->gpu_refusal().find("heads of 4 elements"), std::string::npos) << on_cpu->gpu_refusal();
   const auto model = Model::open(path_, {.device = "gpu", .open_gpu = open_emulated});
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().code, ErrorCode::unsupported);

@@ -139,8 +139,8 @@ gpu_modules() {
 # Machine code of the two targets, executed: each kernel by its tests, one golden for each kind of family and of format.
 # The nightly run takes all goldens, and kernels in another order.
 amd_machine_code() {
-  local goldens='MachineCodeOf|MachineCodeGoldens.*64_rows|MachineCodeFamilies.*(gemma3|gpt_oss|qwen3moe|starcoder2)$'
-  goldens+='|MachineCodeQuants.*_(Q8_0|Q4_K_M|IQ4_XS|F16)$'
+  local goldens='MachineCodeOf|MachineCodeGoldens.*64_rows|MachineCodeFamilies.*_(gemma3|gpt_oss|qwen3moe|starcoder2)( |$)'
+  goldens+='|MachineCodeQuants.*_(Q8_0|Q4_K_M|IQ4_XS|F16)( |$)'
   cmake --preset release -DRF_TESTS=ON >/dev/null
   if ! ninja -C build/release -t query hip >/dev/null 2>&1; then
     echo "no compiler for AMD's machine code here"

@@ -89,6 +89,16 @@ TEST(SchemaFrontEnd, RefusesByKeywordAndPointer) {
                  "no text matches");
 }
 
+// An undeclared key may be written twice, so a count of keys proves nothing beyond the first of them.
+TEST(SchemaFrontEnd, AKeyWrittenTwiceDoesNotMeetMinProperties) {
+  expect_refused(Notation::json_schema, R"({"type":"object","minProperties":2})",
+                 "'minProperties' at '/minProperties'");
+  expect_refused(Notation::json_schema, R"({"type":"object","minProperties":2,"patternProperties":{"^a":{}}})",
+                 "'minProperties'");
+  expect_language(Notation::json_schema, R"({"type":"object","minProperties":2,"required":["a"]})",
+                  {R"({"a":1,"b":2})"}, {R"({"a":1})", R"({"a":1,"a":2})"});
+}
+
 TEST(SchemaFrontEnd, KeepsTheSchemasOrderWhenAsked) {
   const std::string schema =
       R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["b"],"additionalProperties":false})";

@@ -87,7 +87,7 @@ const std::pair<Notation, const char*> kConstraints[] = {
     {Notation::json_schema,
      R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":2}}})"},
     {Notation::json_schema,
-     R"({"type":"object","minProperties":2,"maxProperties":3,"patternProperties":{"^a":{"type":"boolean"}}})"},
+     R"({"type":"object","minProperties":1,"maxProperties":3,"patternProperties":{"^a":{"type":"boolean"}}})"},
     {Notation::json_schema,
      R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2,"maxItems":4})"},
     {Notation::regex, "(a|b)*abb|[^a-z]{1,4}"},

@@ -47,6 +47,13 @@ Result<SchemaLowering::ObjectPlan> SchemaLowering::plan_object(const Shape& shap
   }
   TRY(add_regions(plan, shape));
   plan.least = std::max(plan.least, plan.n_required);
+  // Keys that are not declared may occur twice, and would count twice.
+  if (!plan.regions.empty() && plan.least > plan.n_required + 1) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("schema: 'minProperties' at '{}': with keys that are not declared, at most one more than "
+                             "'required' names",
+                             shape.pointer + "/minProperties")};
+  }
   if (plan.regions.empty()) {
     if (plan.most >= plan.properties.size()) plan.most = kNoLimit;  // there are no more
     plan.is_possible &= plan.least <= plan.properties.size();

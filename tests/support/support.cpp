@@ -33,7 +33,7 @@ std::string data_path(std::string_view relative) {
 std::string shared_path(std::string_view relative) {
   if (relative.starts_with("goldens/")) {
     const std::string committed = data_path(relative.substr(8));
-    if (fs::exists(committed)) return committed;
+    if (fs::is_regular_file(committed)) return committed;
   }
   const fs::path path = fs::path(folder("ROCMFORGE_TEST_SHARED", RF_SOURCE_DIR "/../shared")) / relative;
   return fs::exists(path) ? path.string() : std::string();

@@ -14,8 +14,8 @@ namespace rocmforge::testing {
 std::string data_path(std::string_view relative);
 std::string source_path(std::string_view relative);
 
-// A file of the reference material. goldens/NAME is tests/data/NAME where that was committed; the rest lies beside the
-// checkout (or in ROCMFORGE_TEST_SHARED) and is no part of it. Empty when absent.
+// A file or folder of the reference material. The file goldens/NAME is tests/data/NAME where that was committed; the
+// rest, and whole folders, lie beside the checkout (or in ROCMFORGE_TEST_SHARED) and are no part of it. Empty when absent.
 // The caller skips then, saying so:  RF_NEED_SHARED(path, "goldens/blocks/q4_0.f32");
 std::string shared_path(std::string_view relative);
 

@@ -13,6 +13,7 @@ A block that cannot be executed here says so on the line before it, where a read
 ready, and ended; `curl` asks a server that this test runs. Both get a free port. Commands that could change the machine
 (apt, install, sudo, ...) are never executed: without a mark they fail the test.
 """
+import json
 import os
 import pathlib
 import re
@@ -104,6 +105,11 @@ class Scratch:
         subprocess.run([PROGRAM, "synth", "tiny", "Q4_K_M", folder / "TINY"], check=True, stdout=subprocess.DEVNULL)
         (folder / "FILE").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
         (folder / "FILE.json").write_text('{"messages": [{"role": "user", "content": "Hello"}]}')
+        (folder / "person.json").write_text('{"type": "object", "properties": {"name": {"type": "string"}}}')
+        (folder / "texts.jsonl").write_text(json.dumps('{"name": "Ada"}') + "\n" + json.dumps('{"name": 1}') + "\n")
+        (folder / "grammar.gbnf").write_text('root ::= ("yes" | "no") "!"*')
+        (folder / "tools.json").write_text('[{"type": "function", "function": {"name": "now", "parameters": {}}}]')
+        (folder / "text").write_text('<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>')
         (folder / "keys").write_text("0123456789abcdef0123456789abcdef\n")
         (folder / "keys").chmod(0o600)
         self.port, self.server = free_port(), None

@@ -106,13 +106,18 @@ Result<std::shared_ptr<ReadyModel>> ModelRegistry::State::open_in_room(Entry& en
     entry.home = likely_home;
     const uint64_t budget = budgets[entry.home];  // beyond it weights are streamed
     TRY(make_room(lock, entry, budget != 0 ? std::min(budget, entry.source.file_bytes) : entry.source.file_bytes));
+    const ModelHome home = entry.home;
+    const uint64_t n_before = bytes_of_others(entry);
     lock.unlock();
     auto opened = open(entry);
     lock.lock();
     const bool has_failed = !opened.ok();
     if (has_failed && opened.error().code != ErrorCode::out_of_memory) return std::move(opened).error();
     const bool may_leave = longest_idle(entry.home) != nullptr || leaving_bytes(entry.home) > 0;
-    if ((has_failed || (may_leave && is_cramped((*opened)->engine()))) && await_more_room(lock, entry, give_up_at)) {
+    // What was leaving while the file was opened may have left since.
+    const uint64_t n_others = entry.home == home ? n_before : bytes_of_others(entry);
+    if ((has_failed || (may_leave && is_cramped((*opened)->engine()))) &&
+        await_more_room(lock, entry, n_others, give_up_at)) {
       lock.unlock();  // what was opened ends outside the lock
       opened = Error{ErrorCode::cancelled, {}};
       lock.lock();

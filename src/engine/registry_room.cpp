@@ -37,11 +37,11 @@ Result<void> ModelRegistry::State::make_room(std::unique_lock<std::mutex>& lock,
   return {};
 }
 
-// Memory at the entry's home that was in use has become free: who is idle leaves, who is busy is waited for. False:
-// nobody is there who could leave, or it takes too long.
-bool ModelRegistry::State::await_more_room(std::unique_lock<std::mutex>& lock, const Entry& entry,
+// Others hold less at the entry's home than `n_before`: who is idle leaves, who is busy is waited for. False: nobody is
+// there who could leave, or it takes too long.
+bool ModelRegistry::State::await_more_room(std::unique_lock<std::mutex>& lock, const Entry& entry, uint64_t n_before,
                                            TimePoint give_up_at) {
-  const uint64_t n_before = used_bytes(entry.home);
+  if (bytes_of_others(entry) < n_before) return true;
   const bool may_leave =
       leaving_bytes(entry.home) > 0 || std::ranges::any_of(entries, [&](const auto& other) {
         return other.get() != &entry && other->home == entry.home && other->n_bytes > 0 && !other->source.is_pinned;
@@ -49,7 +49,7 @@ bool ModelRegistry::State::await_more_room(std::unique_lock<std::mutex>& lock, c
   if (!may_leave) return false;
   bool has_retired = false;
   for (; !is_draining && options.clock() < give_up_at; changed.wait_for(lock, kTick)) {
-    if (used_bytes(entry.home) < n_before) return true;
+    if (bytes_of_others(entry) < n_before) return true;
     if (has_retired) continue;
     if (Entry* idle = longest_idle(entry.home)) {
       retire(*idle, "memory");
@@ -95,6 +95,10 @@ uint64_t ModelRegistry::State::leaving_bytes(ModelHome home) const {
   uint64_t n_bytes = ending_bytes[home];
   for (const Retired& model : retired) n_bytes += model.home == home ? model.n_bytes : 0;
   return n_bytes;
+}
+
+uint64_t ModelRegistry::State::bytes_of_others(const Entry& entry) const {
+  return used_bytes(entry.home) - entry.n_bytes;
 }
 
 uint64_t ModelRegistry::State::used_bytes(ModelHome home) const {

@@ -87,8 +87,9 @@ struct ModelRegistry::State {
   Entry* longest_idle(ModelHome home) const;
   uint64_t leaving_bytes(ModelHome home) const;
   uint64_t used_bytes(ModelHome home) const;
+  uint64_t bytes_of_others(const Entry& entry) const;  // at its home
   Result<void> make_room(std::unique_lock<std::mutex>& lock, Entry& entry, uint64_t n_bytes);
-  bool await_more_room(std::unique_lock<std::mutex>& lock, const Entry& entry, TimePoint give_up_at);
+  bool await_more_room(std::unique_lock<std::mutex>& lock, const Entry& entry, uint64_t n_before, TimePoint give_up_at);
   void unload_old(TimePoint now);
   std::optional<Duration> next_look() const;
 

@@ -89,6 +89,13 @@ TEST(SchemaFrontEnd, RefusesByKeywordAndPointer) {
                  "no text matches");
 }
 
+// Found by the fuzzer: it ended the process.
+TEST(SchemaFrontEnd, AValueThatIsNoSchemaIsRefused) {
+  for (const char* value : {"995", "null", "\"text\"", "[]", "1.5"}) {
+    expect_refused(Notation::json_schema, value, "neither an object");
+  }
+}
+
 // An undeclared key may be written twice, so a count of keys proves nothing beyond the first of them.
 TEST(SchemaFrontEnd, AKeyWrittenTwiceDoesNotMeetMinProperties) {
   expect_refused(Notation::json_schema, R"({"type":"object","minProperties":2})",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/seeded_hash.h"
@@ -179,7 +180,7 @@ ColumnId Parser::finish(Building& building) {
   }
 
   const auto store = [&](std::vector<Waiting>& all, uint32_t& first, uint32_t& n) {
-    std::ranges::stable_sort(all, {}, &Waiting::symbol);
+    std::ranges::sort(all, {}, [](const Waiting& w) { return std::tuple(w.symbol, w.item, w.edge); });
     first = static_cast<uint32_t>(waiting_.size());
     n = static_cast<uint32_t>(all.size());
     for (const Waiting& w : all) waiting_.push_back({w.symbol, kept[w.item], w.edge});

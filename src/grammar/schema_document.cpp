@@ -81,6 +81,9 @@ Error schema_error(ErrorCode code, std::string_view keyword, const SchemaPlace& 
 }
 
 Result<SchemaDocument> SchemaDocument::read(const JsonValue& root) {
+  if (!root.as<JsonObject>() && !root.as<bool>()) {
+    return Error{ErrorCode::invalid_argument, "schema: neither an object nor true or false"};
+  }
   SchemaDocument out;
   out.places_.resize(2);
   out.made_.emplace_back(false);

@@ -92,9 +92,9 @@ inline double tolerance_of(const std::string& name, KvType kv_type) {
   // Here a router's second and third score for token 3 are 0.43527 and 0.43522: with f16 keys and values another expert
   // is chosen, and no rounding is better than the other.
   if (kv_type == KvType::f16 && name == "qwen3moe@1003-512-800-4-1-128-2") return 2e-5;
-  // Here another group of experts is chosen for token 5, whose score is next to that of the one with f32.
+  // 9.6e-5 was seen. With f16 keys and values other experts are chosen for token 5 than with f32.
   if (kv_type == KvType::f16 && name == "bailingmoe2") return 2e-4;
-  // Forty layers of width 64, and scores that fall with distance.
+  // 2.1e-5 was seen, in a model of forty layers.
   if (kv_type == KvType::f16 && name == "baichuan-13b") return 4e-5;
   if (kv_type == KvType::f16) return 1e-5;
   // The reference computes GELU from a table in half precision.

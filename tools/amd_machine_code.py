@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 # Tests of kernels that the HIP module has; the first device of each is a real one (tests/support/kernel_device.h).
-SUITES = ("Attention", "AttentionTiles", "Candidates", "Panels", "Products", "ManyRows", "Steps")
+SUITES = ("Attention", "AttentionTiles", "Candidates", "Panels", "Products", "ManyRows", "RareSteps", "Steps")
 
 
 def machine_code_environment(build, targets, counts, seed=0):

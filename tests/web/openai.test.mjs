@@ -299,6 +299,34 @@ test("models: list and retrieve", async () => {
   await refused(client.models.retrieve("none/of:these"), 404, "model_not_found");
 });
 
+test("answers are of the schema that was asked for, streamed or not", async () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 20 }, age: { type: "integer", minimum: 1, maximum: 120 } },
+    required: ["name", "age"],
+    additionalProperties: false,
+  };
+  const ask = {
+    model,
+    messages,
+    max_tokens: 200,
+    seed: 1,
+    response_format: { type: "json_schema", json_schema: { name: "person", strict: true, schema } },
+  };
+  const whole = await client.chat.completions.create(ask);
+  assert.equal(whole.choices[0].finish_reason, "stop");
+  const person = JSON.parse(whole.choices[0].message.content);
+  assert.deepEqual(Object.keys(person), ["name", "age"]);
+  assert.ok(person.name.length <= 20 && Number.isInteger(person.age) && person.age >= 1 && person.age <= 120, person);
+  let streamed = "";
+  for await (const chunk of await client.chat.completions.create({ ...ask, stream: true })) {
+    streamed += chunk.choices[0]?.delta?.content ?? "";
+  }
+  assert.equal(streamed, whole.choices[0].message.content);
+  const parsed = await client.chat.completions.parse(ask);
+  assert.deepEqual(parsed.choices[0].message.parsed, person);
+});
+
 test("errors: what the client is told", async () => {
   const chat = (options) => client.chat.completions.create({ model, messages, max_tokens: 2, ...options });
   await refused(chat({ model: "gpt-4o" }), 404, "model_not_found");
@@ -312,7 +340,12 @@ test("errors: what the client is told", async () => {
   await refused(chat({ max_tokens: 0 }), 400, undefined, "max_tokens");
   await refused(chat({ top_logprobs: 2 }), 400, undefined, "top_logprobs");
   await refused(chat({ tool_choice: "required" }), 400, "unsupported_feature", "tool_choice");
-  await refused(chat({ response_format: { type: "json_object" } }), 400, "unsupported_feature", "response_format");
+  const notEnforced = { name: "x", schema: { type: "array", items: { type: "string" }, uniqueItems: true } };
+  const format = { type: "json_schema", json_schema: notEnforced };
+  const where = "response_format.json_schema.schema";
+  const schema = await refused(chat({ response_format: format }), 400, "unsupported_feature", where);
+  assert.match(schema.message, /uniqueItems/);
+  await refused(chat({ tools: [{ type: "function", function: { name: "now" } }], response_format: { type: "json_object" } }), 400);
   await refused(chat({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }), 400);
   const overflow = await refused(
     chat({ messages: [{ role: "user", content: "word ".repeat(20000) }] }),

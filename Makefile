@@ -21,7 +21,7 @@ HAS_NVCC := command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]
 # A browser; node and npm where there is none yet, whoever packaged it.
 DEPS_WEB := chromium $(shell command -v npm >/dev/null || echo nodejs npm)
 
-.PHONY: run gpu gpu-of-this-machine amd test test-fast test-web ci nightly build deps deps-gpu deps-test deps-ci deps-deb deps-web bench soak deb format clean
+.PHONY: run install gpu gpu-of-this-machine amd test test-fast test-web ci nightly build deps deps-gpu deps-test deps-ci deps-deb deps-web bench soak deb format clean
 
 run: build gpu-of-this-machine
 	$(BINARY) run $(MODEL) -p "Once upon a time" -n 120 --stats
@@ -45,9 +45,13 @@ gpu-of-this-machine: build
 	  fi; \
 	fi
 
+# To /usr/local, or where PREFIX says: make install PREFIX=~/rocmforge
+install: build
+	cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
 # The GPU modules, as far as compilers are there: clang-19 (installed here) makes AMD's, nvcc NVIDIA's.
 gpu: deps deps-gpu
-	cmake --preset release $(HIP_TARGETS) $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
+	cmake --preset release $(or $(HIP_TARGETS),-U RF_HIP_TARGETS) $(if $(wildcard build/release/build.ninja),,-DRF_TESTS=OFF)
 	cmake --build --preset release -j $(JOBS) --target rocmforge hip
 	@if $(HAS_NVCC); then \
 	  cmake --build --preset release -j $(JOBS) --target cuda; \

@@ -64,10 +64,11 @@ Result<std::string> find_model(std::string_view model) {
   }
   if (fs::exists(name, ignored)) return name;  // something that is no file: opening it says what
   const char* advice = name.find(' ') == std::string::npos ? "" : "; a text comes after the model";
+  const std::string where =
+      directory.empty() ? kNoModelsDirectory : fmt::format("no model of that name in '{}'", directory);
   return Error{
       ErrorCode::file_not_found,
-      fmt::format("model '{}': no such file, and no model of that name in '{}'; `rocmforge models` lists the names{}",
-                  name, directory, advice)};
+      fmt::format("model '{}': no such file, and {}; `rocmforge models` lists the names{}", name, where, advice)};
 }
 
 }  // namespace rocmforge::apps

@@ -17,5 +17,6 @@ Result<std::string> find_bundled_model();
 
 // ROCMFORGE_MODELS, else ~/.local/share/rocmforge/models; empty when there is no home either.
 std::string models_directory();
+inline constexpr const char* kNoModelsDirectory = "there is no models directory: set ROCMFORGE_MODELS or HOME";
 
 }  // namespace rocmforge::apps

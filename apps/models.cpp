@@ -52,6 +52,7 @@ Result<void> models(const ModelsCommand& options) {
   const std::string directory = models_directory();
   ModelListOptions where{.folders = {}, .files = {}, .cache_file = model_cache_file()};
   if (!directory.empty()) where.folders.push_back(directory);
+  if (directory.empty()) say(kNoModelsDirectory);
   if (auto bundled = find_bundled_model(); bundled.ok()) where.files.push_back(*bundled);
   const std::vector<ListedModel> found = list_models(where);
   return print(options.json ? json_report(directory, found) : text_report(found));

@@ -10,6 +10,7 @@
 #include "engine/registry.h"
 #include "model_path.h"
 #include "server/server.h"
+#include "terminal.h"
 #include "user_folders.h"
 
 namespace rocmforge::apps {
@@ -34,7 +35,11 @@ Result<std::vector<ModelRegistry::Source>> find_sources(const std::vector<std::s
     out.push_back(source_of(listed[0]));
   }
   const std::string directory = models_directory();
-  if (!named.empty() || directory.empty()) return out;
+  if (!named.empty()) return out;
+  if (directory.empty()) {
+    say(kNoModelsDirectory);
+    return out;
+  }
   for (const ListedModel& model : list_models({.folders = {directory}, .cache_file = cache})) {
     if (!model.error && model.name != out[0].name) out.push_back(source_of(model));
   }

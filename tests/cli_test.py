@@ -152,6 +152,13 @@ class Files(CliTest):
         for name in ("story", "story.gguf"):
             self.assertIn("synth-tiny", self.good("inspect", name, env=env, cwd=self.path))
         self.bad(FAILED, "inspect", "saga", env=env, cwd=self.path, says="no model of that name in '%s'" % models)
+        homeless = {"HOME": "", "ROCMFORGE_MODELS": ""}
+        hint = "there is no models directory: set ROCMFORGE_MODELS or HOME"
+        self.bad(FAILED, "inspect", "saga", env=homeless, cwd=self.path, says=hint)
+        done = run("models", env=homeless, cwd=self.path)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(hint, done.stderr.decode())
+        self.assertIn("is no directory", run("doctor", env={"ROCMFORGE_MODELS": str(self.path / "none")}).stdout.decode())
         home = {"HOME": str(self.path), "ROCMFORGE_MODELS": ""}
         self.synth(name="here.gguf")
         (self.path / ".local/share/rocmforge").mkdir(parents=True)

@@ -40,6 +40,17 @@ TEST_F(HeldBytesTest, HealthIsNotOkWhileAnEngineOrAWorkerIsStuck) {
   EXPECT_EQ(status(), "503 stuck");
 }
 
+TEST_F(HeldBytesTest, AModelThatFailedIsShownAsFailedWithItsReason) {
+  start({});
+  entries_[0].state = ModelState::failed;
+  entries_[0].error = Error{ErrorCode::file_changed, "gguf: the file has changed"};
+  const Answer health = ask("GET", "/health"), models = ask("GET", "/v1/models");
+  EXPECT_EQ(text(at(health.json(), "models", 0, "state")), "failed");
+  EXPECT_EQ(text(at(health.json(), "models", 0, "error")), "file_changed");
+  EXPECT_EQ(text(at(models.json(), "data", 0, "state")), "failed");
+  EXPECT_EQ(text(at(models.json(), "data", 0, "error")), "file_changed");
+}
+
 TEST_F(HeldBytesTest, AnAnswerOfLogprobsIsBoundedBeforeItIsComputed) {
   model_->n_context = 8192;
   const std::string large = R"({"prompt":"Once","n":16,"logprobs":20})";

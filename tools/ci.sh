@@ -48,7 +48,7 @@ run_programs() {  # run_programs PRESET PROGRAM...: whole test programs, two at 
 # takes every test, one by one, and sanitizes the tests themselves.
 address_and_undefined() {
   local programs="engine_test tokenizer_hostile_test base_test thread_test tensor_test gguf_test gguf_large_file_test
-    gguf_bad_input_test gguf_models_test tokenizer_test jinja_test chat_template_test model_test weights_test
+    gguf_bad_input_test gguf_models_test tokenizer_test grammar_test chat_room_test jinja_test chat_template_test model_test weights_test
     weights_memory_test kv_test plan_test http_test api_test server_test page_test"  # the longest first
   if has_changed cpu; then programs+=" cpu_test"; fi
   if has_changed gpu; then programs+=" gpu_emu_test gpu_kernels_test"; fi
@@ -88,7 +88,7 @@ simulation() {
 
 fuzzers() {
   local target names=() fuzz_seconds=20
-  if has_changed base gguf tensor tokenizer server; then fuzz_seconds=40; fi
+  if has_changed base gguf tensor tokenizer grammar chat server; then fuzz_seconds=30; fi
   if [ -n "$nightly" ]; then fuzz_seconds=600; fi
   for target in build/asan/fuzz/*_fuzz; do names+=("$(basename "$target")"); done
   printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c '

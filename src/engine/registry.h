@@ -89,7 +89,7 @@ class ModelRegistry {
     ModelOptions model;  // for every model
     EngineOptions engine;
     std::string tool_format = {};  // of every model, whatever its template says; empty: as the template says
-    Duration ttl{};  // unloaded after this long without a request; 0: never
+    Duration ttl{};                // unloaded after this long without a request; 0: never
     // Of the models in one memory together, the machine's or the GPU's, by their memory bills. 0: what a model alone
     // may take there.
     uint64_t memory_budget = 0;

@@ -31,7 +31,7 @@ struct GenerationRequest {
   bool ignore_end_of_text = false;          // go on after an end-of-text token
   // Tokens that its text shows between 0xFF and 0xFE (tokenizer/stream_decoder.h).
   std::shared_ptr<const std::vector<TokenId>> marked_tokens = {};
-  std::string cache_salt = {};              // computed prefixes are shared between equal salts only
+  std::string cache_salt = {};  // computed prefixes are shared between equal salts only
   ClientId client{};
   std::optional<ConstraintChoice> constraint = {};  // what the answer's text must be
 };

@@ -62,8 +62,8 @@ Tail UnseenTokens::tail_of_some(std::span<const Candidate> sorted, std::span<con
   double known = 0;
   for (const Candidate& c : sorted) known += std::exp(c.logit - best);
   Tail tail;
-  tail.n_tokens = std::min<double>(n_asked - static_cast<double>(counted.size()),
-                                   n_vocab_ - static_cast<double>(sorted.size()));
+  tail.n_tokens =
+      std::min<double>(n_asked - static_cast<double>(counted.size()), n_vocab_ - static_cast<double>(sorted.size()));
   tail.largest = std::exp(bar_ - best) * (1 + kRoundingMargin);
   tail.mass = {0, tail.n_tokens * tail.largest};
   const Bounds whole = whole_mass(best);

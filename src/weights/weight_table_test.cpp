@@ -77,11 +77,7 @@ TEST_F(WeightTableTest, CutsPiecesThatFitStagingAndGiveEveryLoaderAShare) {
 
 TEST_F(WeightTableTest, RefusesShapesThatAreNotTheTensors) {
   const std::vector<WeightShape> wrong = {
-      {DType::f16, 96, 7},
-      {DType::f32, 96, 8},
-      {DType::f32, 96, 14},
-      {DType::f32, 0, 0},
-      {DType::f32, 96, ~0ull / 8},
+      {DType::f16, 96, 7}, {DType::f32, 96, 8}, {DType::f32, 96, 14}, {DType::f32, 0, 0}, {DType::f32, 96, ~0ull / 8},
   };
   for (const WeightShape& shape : wrong) {
     const auto table = build({{file->find_tensor("late"), shape, 0}});

@@ -15,8 +15,8 @@ std::string data_path(std::string_view relative);
 std::string source_path(std::string_view relative);
 
 // A file or folder of the reference material. The file goldens/NAME is tests/data/NAME where that was committed; the
-// rest, and whole folders, lie beside the checkout (or in ROCMFORGE_TEST_SHARED) and are no part of it. Empty when absent.
-// The caller skips then, saying so:  RF_NEED_SHARED(path, "goldens/blocks/q4_0.f32");
+// rest, and whole folders, lie beside the checkout (or in ROCMFORGE_TEST_SHARED) and are no part of it. Empty when
+// absent. The caller skips then, saying so:  RF_NEED_SHARED(path, "goldens/blocks/q4_0.f32");
 std::string shared_path(std::string_view relative);
 
 // The whole file; fails the test when it cannot be read.

@@ -4,8 +4,8 @@
 // event of a step wakes the loop. Waking it with the first would run the loop once per token, and each run would take a
 // core from a thread that computes.
 //
-// When kMaxWaiting events are queued, the thread that appends the next one delivers them itself: a loop that cannot keep
-// up slows the engines down, and the queue stays bounded.
+// When kMaxWaiting events are queued, the thread that appends the next one delivers them itself: a loop that cannot
+// keep up slows the engines down, and the queue stays bounded.
 //
 // Threads: any.
 

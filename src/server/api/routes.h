@@ -18,7 +18,7 @@ void unload_model(const Call& call);
 void tokenize(const Call& call);
 void detokenize(const Call& call);
 void apply_template(const Call& call);
-void parse_text(const Call& call);  // parse.cpp
+void parse_text(const Call& call);    // parse.cpp
 void check_schema(const Call& call);  // schema_check.cpp
 
 // Our own (native.cpp)

@@ -15,7 +15,7 @@ struct ToolRequest {
   JsonArray tools;  // in OpenAI's form; none with tool_choice "none"
   std::shared_ptr<const chat::ToolSet> set = std::make_shared<const chat::ToolSet>();
   bool is_parallel = true;
-  bool is_old = false;               // `functions`: the answer has one function_call instead of tool_calls
+  bool is_old = false;                    // `functions`: the answer has one function_call instead of tool_calls
   std::vector<std::string> ignored = {};  // what of them is not done
 };
 

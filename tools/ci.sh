@@ -107,7 +107,7 @@ formatting() { changed_sources '*.cpp' '*.h' | xargs -r clang-format-19 --dry-ru
 # positives that differ from file to file.
 tidy() {
   local deadline=$((SECONDS + ${nightly:+9}90)) n_done=0 n_with_findings=0 files
-  mapfile -t files < <(changed_sources '*.cpp' | shuf --random-source=<(git rev-parse HEAD))
+  mapfile -t files < <(changed_sources '*.cpp' | shuf --random-source=<(yes "$(git rev-parse HEAD)"))
   for file in "${files[@]}"; do
     [ $SECONDS -lt $deadline ] || break
     grep -q "/$file\"" build/asan/compile_commands.json || continue

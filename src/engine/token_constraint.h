@@ -14,7 +14,7 @@
 
 namespace rocmforge {
 
-// What a request asks for: compiled by whoever makes the request, off the engine's thread.
+// The constraint of a request. The caller compiles it before submit(), off the engine's thread.
 struct ConstraintChoice {
   std::shared_ptr<grammar::Constraint> constraint;
   std::shared_ptr<const grammar::TokenTrie> vocabulary;

@@ -268,7 +268,7 @@ Result<bool> SchemaReader::is_empty(const Conjunction& conjunction, uint32_t dep
   if (depth > kMaxEmptyDepth || conjunction.empty()) return false;
   auto found = shapes(conjunction);
   if (!found.ok()) {
-    // What has no shape is not known to be empty; whoever needs its shape says what is wrong.
+    // A schema without shapes is not known to be empty; the caller that needs its shapes reports the error.
     if (found.error().code == ErrorCode::unsupported) return false;
     return std::move(found).error();
   }

@@ -6,11 +6,11 @@ JOBS ?= $(shell nproc)
 BINARY := build/release/rocmforge
 MODEL := models/story-q4_k_m.gguf
 
-DEPS := g++ cmake ninja-build ccache python3 "libboost1.81-dev|libboost-dev" libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libedit-dev prometheus-cpp-dev
+DEPS := g++ cmake ninja-build ccache python3 "libboost1.81-dev|libboost-dev" libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libedit-dev libssl-dev prometheus-cpp-dev
 DEPS_TEST := libgtest-dev libgmock-dev librapidcheck-dev python3-jinja2 pkgconf
 DEPS_GPU := clang-19 lld-19 llvm-19 clang-tools-19
 DEPS_DEB := dpkg-dev file
-DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev
+DEPS_CI := clang-19 clang-tools-19 lld-19 llvm-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 libbenchmark-dev zsh fish man-db
 
 # make gpu RF_HIP_TARGETS=gfx1103, make deb RF_HIP_TARGETS="gfx1030 gfx1100": other AMD targets than the usual ones.
 empty :=
@@ -67,16 +67,18 @@ test-fast: deps deps-test
 	cmake --build --preset release -j $(JOBS)
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) -L fast
 
-# AMD's machine code, executed on this CPU: every kernel and every golden (docs/amd.md).
+# AMD's machine code, executed on this CPU: every kernel and the goldens (docs/amd.md).
 amd: deps deps-test deps-gpu
 	cmake --preset release -DRF_TESTS=ON
 	cmake --build --preset release -j $(JOBS) --target hip machine_code
 	tools/amd_machine_code.py
 	tools/amd_machine_code.py --seed 7
+	tools/amd_gates.py --targets all
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) -L '^amd$$'
 
-# The page in a browser, the API with OpenAI's client.
+# The page in a browser, the APIs with their vendors' clients.
 test-web: build deps-web
+	cmake --build --preset release --target scripted_server -j $(JOBS)
 	tools/web_tests.sh $(BINARY)
 
 # The slower checks: sanitizers, fuzzers, style. Each stage prints its time and its budget.

@@ -70,7 +70,7 @@ class Bench {
     const uint32_t n_pages = pages_for_tokens(depth + n_tokens + 1);
     const uint32_t n_rows = std::max(n_sequences, std::min(depth, kPromptRows));
     TRY(plan_.backend().reserve(
-        plan_.pass_memory(n_rows, n_sequences, n_pages * n_sequences, options_.engine.kv_type)));
+        plan_.pass_memory(n_rows, n_sequences, n_pages * n_sequences, options_.engine.kv_type, n_sequences)));
     PagePool pool(n_pages * n_sequences);
     std::vector<BlockTable> pages;
     const auto prompt = random_tokens(depth, n_vocab);
@@ -79,7 +79,7 @@ class Bench {
       TRY(pages.back().grow_to(depth + n_tokens + 1));
       for (uint32_t first = 0; first < depth; first += kPromptRows) {
         Batch batch;
-        batch.add(std::span(prompt).subspan(first, std::min(kPromptRows, depth - first)), first, pages[s].pages());
+        add_run(batch, s, std::span(prompt).subspan(first, std::min(kPromptRows, depth - first)), first, pages[s]);
         TRY(forward(plan_, batch));
       }
     }
@@ -92,7 +92,7 @@ class Bench {
         if (position == 1) start = now();
         batch.clear();
         for (uint32_t s = 0; s < n_sequences; s++) {
-          batch.add(std::span(&next[s], 1), depth + position, pages[s].pages());
+          add_run(batch, s, std::span(&next[s], 1), depth + position, pages[s]);
         }
         TRY(forward(plan_, batch));
         const auto candidates = TRY(plan_.backend().read_candidates(n_sequences, plan_.logits()));
@@ -106,6 +106,15 @@ class Bench {
   }
 
  private:
+  // The tokens of sequence s, whose state stays in a slot of its own.
+  void add_run(Batch& batch, uint32_t s, std::span<const TokenId> tokens, uint32_t first,
+               const BlockTable& pages) const {
+    batch.add(tokens, first, pages.pages());
+    if (!plan_.has_states()) return;
+    if (first > 0) batch.sequences.back().state_before = StateId(s);
+    batch.sequences.back().state_after = StateId(s);
+  }
+
   Result<Session> make_session(uint32_t n_context) const {
     return Session::create(plan_, {.n_context = n_context, .kv_type = options_.engine.kv_type});
   }
@@ -124,6 +133,7 @@ PassSize largest_pass(const BenchCommand& options) {
   pass.max_rows = std::max(pass.max_rows, pass.max_outputs);
   pass.n_pages = std::max(pages_for_tokens(largest({1}, options.n_prompt)),
                           pages_for_tokens(largest({1}, options.n_decode) + 1) * pass.max_outputs);
+  pass.n_states = std::max(ExecutionPlan::kStatesAlone, pass.max_outputs);
   return pass;
 }
 
@@ -146,6 +156,7 @@ void write_json(JsonWriter& w, std::string_view name, const std::vector<Measured
 
 Result<void> bench(const BenchCommand& options) {
   const std::unique_ptr<Model> model = TRY(open_model(options.engine, largest_pass(options)));
+  if (!model->plan().has_logits()) return no_logits(model->plan());
   TRY(model->load(LoadMode::eager));
   // Of the device that computes; a GPU's is not measured here.
   const bool on_cpu = model->backend().name().starts_with("cpu");

@@ -9,13 +9,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/file.h"
 #include "base/file_writer.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "chat/chat_vocabulary.h"
 #include "constraint_flags.h"
-#include "engine/chat_vocabulary.h"
 #include "engine/conversation.h"
 #include "engine_commands.h"
+#include "grammar/vocabulary_constraints.h"
 #include "line_editor.h"
 #include "loading_line.h"
 #include "terminal.h"
@@ -82,13 +84,8 @@ enum class Next { go_on, leave };
 
 class Chat {
  public:
-  Chat(Conversation& conversation, const ChatCommand& options, std::optional<ConstraintChoice> constraint,
-       WeightStore& weights, bool is_terminal)
-      : conversation_(conversation),
-        options_(options),
-        constraint_(std::move(constraint)),
-        weights_(weights),
-        is_terminal_(is_terminal) {}
+  Chat(Conversation& conversation, const ChatCommand& options, WeightStore& weights, bool is_terminal)
+      : conversation_(conversation), options_(options), weights_(weights), is_terminal_(is_terminal) {}
 
   Result<Next> handle(const std::string& line) {
     if (line.starts_with('/') && line.find('\n') == std::string::npos) return command(line);
@@ -137,14 +134,26 @@ class Chat {
     GenerateOptions generation;
     generation.sampling = options_.sampling;
     generation.sampling.seed = seed_ + n_turns_++;  // the same numbers in every turn would favour the same words
-    generation.constraint = constraint_;
     generation.max_tokens = options_.n_tokens == 0 ? Conversation::kHalfOfTheRest : options_.n_tokens;
     LoadingLine loading(weights_);  // not while a line is being typed
     AnswerOutput output;
     Result<void> printed;
     bool ends_line = true;
-    const auto receive = [&](std::string_view piece) {
+    // Reasoning is shown at a terminal alone: a pipe gets answers.
+    bool is_dim = false;
+    PrintableStream reasoning;
+    const auto dim = [&](bool wanted) {
+      if (std::exchange(is_dim, wanted) != wanted) note(wanted ? "\x1b[2m" : "\x1b[0m\n");
+    };
+    const auto receive = [&](std::string_view piece, Conversation::Part part) {
       loading.end();
+      const bool is_reasoning = part == Conversation::Part::reasoning;
+      if (is_reasoning && !is_terminal_) return true;
+      dim(is_reasoning);
+      if (is_reasoning) {
+        note(reasoning.push(piece));
+        return true;
+      }
       if (printed.ok()) printed = output.print(piece);
       ends_line = piece.ends_with('\n');
       return printed.ok();
@@ -155,6 +164,7 @@ class Chat {
       const auto second_leaves = is_terminal_ ? std::make_unique<SecondInterruptLeaves>() : nullptr;
       return conversation_.ask(text, generation, receive);
     }();
+    dim(false);
     TRY(printed);
     TRY(output.finish());
     loading.end();
@@ -174,7 +184,6 @@ class Chat {
 
   Conversation& conversation_;
   const ChatCommand& options_;
-  const std::optional<ConstraintChoice> constraint_;
   WeightStore& weights_;
   const bool is_terminal_;
   const uint64_t seed_ = options_.seed.value_or(random_bits());
@@ -234,22 +243,32 @@ Result<void> talk_through_pipe(Chat& chat) {
 
 }  // namespace
 
+Result<std::string> read_chat_template(const std::string& path) {
+  constexpr uint64_t kMaxBytes = 1u << 20;
+  return read_whole_file(path, kMaxBytes);
+}
+
 Result<void> chat(const ChatCommand& options) {
   TRY(check_options(options.sampling));
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   const std::unique_ptr<Model> model =
-      TRY(open_model(options.engine, {}, is_terminal ? Telling::always : Telling::if_needed));
-  std::function<bool()> should_stop;
-  if (is_terminal) should_stop = [] { return InterruptFlag::is_set(); };
-  Session session = TRY(open_session(*model, options.engine, 1, should_stop));
+      TRY(open_model(options.engine, {.in_token_loop = true}, is_terminal ? Telling::always : Telling::if_needed));
+  const std::unique_ptr<Generator> generator = TRY(open_generator(*model, options.engine));
   TRY(model->load(options.engine.load));
   const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
+  chat::ChatTemplateChoice choice;
+  if (!options.template_file.empty()) choice.text = TRY(read_chat_template(options.template_file));
   const auto chat_template =
-      TRY(tokenizer::ChatTemplate::load(model->file().metadata(), chat_vocabulary(tokenizer), {}));
-  Conversation conversation(session, tokenizer, chat_template);
+      TRY(chat::ChatTemplate::load(model->file().metadata(), chat::chat_vocabulary(tokenizer), choice));
+  const chat::ModelFormat format = TRY(chat::find_model_format(chat_template, tokenizer));
+  Conversation conversation(*generator, tokenizer, chat_template, format);
   conversation.set_system(options.system);
-  Chat chat(conversation, options, TRY(read_constraint(options.constraint, tokenizer)), model->plan().weights(),
-            is_terminal);
+  grammar::VocabularyConstraints constraints(tokenizer);
+  if (auto answer = TRY(read_constraint_source(options.constraint))) {
+    TRY(constraints.compile(*answer));  // a source that is wrong is told before the first turn
+    conversation.constrain(constraints, *std::move(answer));
+  }
+  Chat chat(conversation, options, model->plan().weights(), is_terminal);
   return is_terminal ? talk_at_terminal(chat) : talk_through_pipe(chat);
 }
 

@@ -97,8 +97,10 @@ Result<void> models(const ModelsCommand& options);
 
 struct DoctorCommand {
   bool json = false;
+  bool gpu = false;  // runs the self-test of each GPU
 };
-// device_unavailable: a GPU is here and none can be used; the report has been written.
+// device_unavailable: a GPU is here and none can be used. device_failed: a device computes wrongly. The report has been
+// written in either case.
 Result<void> doctor(const DoctorCommand& options);
 
 }  // namespace rocmforge::apps

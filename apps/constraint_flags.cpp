@@ -5,8 +5,7 @@
 
 namespace rocmforge::apps {
 
-Result<std::optional<ConstraintChoice>> read_constraint(const ConstraintFlags& flags,
-                                                        const tokenizer::Tokenizer& tokenizer) {
+Result<std::optional<grammar::Source>> read_constraint_source(const ConstraintFlags& flags) {
   constexpr uint64_t kMaxBytes = 16u << 20;
   grammar::Source source;
   source.schema.any_order = false;
@@ -19,10 +18,17 @@ Result<std::optional<ConstraintChoice>> read_constraint(const ConstraintFlags& f
     source.notation = grammar::Notation::regex;
     source.text = flags.regex;
   } else {
-    return std::optional<ConstraintChoice>();
+    return std::optional<grammar::Source>();
   }
+  return std::optional(std::move(source));
+}
+
+Result<std::optional<ConstraintChoice>> read_constraint(const ConstraintFlags& flags,
+                                                        const tokenizer::Tokenizer& tokenizer) {
+  const auto source = TRY(read_constraint_source(flags));
+  if (!source) return std::optional<ConstraintChoice>();
   grammar::VocabularyConstraints constraints(tokenizer);
-  auto made = TRY(constraints.compile(source));
+  auto made = TRY(constraints.compile(*source));
   return std::optional(ConstraintChoice{.constraint = std::move(made), .vocabulary = constraints.vocabulary()});
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "gpu/module.h"
 
 namespace rocmforge::apps {

@@ -1,7 +1,8 @@
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,6 +15,8 @@
 #include "engine/model_list.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "gpu/device.h"
+#include "gpu/self_test.h"
 #include "model_path.h"
 #include "terminal.h"
 #include "user_folders.h"
@@ -60,6 +63,32 @@ Finding models_folder() {
   return {Health::warn, "models", fact + fmt::format(", not usable: {}", broken), "`rocmforge models` says why"};
 }
 
+// One kernel of each family on each GPU, against the CPU.
+void try_gpus(std::vector<Finding>& out, const gpu::Survey& survey) {
+  constexpr const char* kAdvice = "use --device cpu, and report this with the card, its driver and this text";
+  for (const gpu::FoundDevice& found : survey.devices) {
+    const std::string name = found.target.empty() ? found.name : fmt::format("{}, {}", found.name, found.target);
+    const auto say = [&](Health health, const std::string& fact, const char* advice) {
+      out.push_back({health, found.id, fmt::format("{}: {}", name, fact), advice});
+    };
+    const auto api = gpu::open_module(found.module, gpu::module_folders());
+    const auto device =
+        api.ok() ? gpu::Device::open(**api, found.index) : Result<std::unique_ptr<gpu::Device>>(api.error());
+    if (!device.ok()) {
+      say(Health::fail, device.error().message, "");
+      continue;
+    }
+    const gpu::SelfTestReport report = gpu::run_self_test(**device);
+    for (const gpu::SelfTestResult& r : report.results) {
+      const bool is_right = r.fault.empty();
+      say(is_right ? Health::ok : Health::fail, r.family + (is_right ? " are right" : ": " + r.fault),
+          is_right ? "" : kAdvice);
+    }
+    say(Health::ok, fmt::format("the self-test took {:.0f} ms", report.seconds * 1e3), "");
+  }
+  if (survey.devices.empty()) out.push_back({Health::warn, "gpu", "there is none to test", ""});
+}
+
 std::string json_report(const std::vector<Finding>& findings) {
   JsonWriter w(JsonWriter::Style::pretty);
   w.begin_object().key("findings").begin_array();
@@ -90,8 +119,12 @@ Result<void> doctor(const DoctorCommand& options) {
   std::vector<Finding> findings = examine(machine);
   findings.push_back(models_folder());
   findings.push_back(bundled);
+  if (options.gpu) try_gpus(findings, machine.gpus);
+  const bool has_faulty_gpu = std::ranges::any_of(
+      findings, [](const Finding& f) { return f.health == Health::fail && f.topic.starts_with("gpu:"); });
   TRY(print(options.json ? json_report(findings) : text_report(findings)));
   if (machine.cpu_error) return Error{ErrorCode::device_failed, "the CPU does not compute as it should"};
+  if (has_faulty_gpu) return Error{ErrorCode::device_failed, "a GPU does not compute as it should"};
   if (has_unused_gpu(machine))
     return Error{ErrorCode::device_unavailable, "a GPU is in this machine and cannot be used"};
   return {};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/generator.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
@@ -24,7 +25,9 @@ struct EngineFlags {
   std::optional<uint64_t> ram_bytes = {};
   std::optional<uint64_t> vram_bytes = {};
   KvType kv_type = KvType::f16;
-  bool fuse = true;  // false: the plan's own steps, one after the other
+  std::vector<gguf::Override> overrides;  // of the file's metadata, in their order
+  bool fuse = true;                       // false: the plan's own steps, one after the other
+  std::string trace;                      // a file for a trace of what the command does; empty: none
 };
 
 // What an answer's text must be; at most one of these.
@@ -55,9 +58,12 @@ struct ChatCommand {
   ConstraintFlags constraint;
   std::optional<uint64_t> seed;  // none: random
   std::string system;            // the first instruction; empty: none
+  std::string template_file;     // instead of the model's own template; empty: none
   uint32_t n_tokens = 0;         // of an answer; 0: half of what the context has left
 };
 Result<void> chat(const ChatCommand& options);
+// A chat template's text, for ChatTemplateChoice.
+Result<std::string> read_chat_template(const std::string& path);
 
 struct LogitsCommand {
   EngineFlags engine;
@@ -66,6 +72,29 @@ struct LogitsCommand {
   bool json = false;
 };
 Result<void> logits(const LogitsCommand& options);
+
+struct EmbedCommand {
+  EngineFlags engine;
+  std::vector<int32_t> tokens;     // one text as token ids
+  std::vector<std::string> texts;  // neither: a text for each line of `file`
+  std::string file;                // "-" or empty: stdin
+  std::optional<Pooling> pooling;  // none: as the model's file says
+  uint32_t n_dimensions = 0;       // 0: all
+  bool raw = false;                // before any normalisation
+  bool json = false;
+};
+Result<void> embed(const EmbedCommand& options);
+
+struct RerankCommand {
+  EngineFlags engine;
+  std::string query;
+  std::vector<std::string> documents;  // none: the lines of `file`
+  std::string file;                    // "-" or empty: stdin
+  uint32_t n_best = 0;                 // 0: all
+  bool raw = false;                    // the classifier's own scores
+  bool json = false;
+};
+Result<void> rerank(const RerankCommand& options);
 
 struct PlanCommand {
   EngineFlags engine;
@@ -111,7 +140,7 @@ Result<void> devices(const DevicesCommand& options);
 enum class Telling : uint8_t { if_needed, always };
 Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pass = {},
                                           Telling device = Telling::if_needed);
-Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1,
-                             std::function<bool()> should_stop = {});
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs = 1);
+Result<std::unique_ptr<Generator>> open_generator(const Model& model, const EngineFlags& flags);
 
 }  // namespace rocmforge::apps

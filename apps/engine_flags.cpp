@@ -1,5 +1,7 @@
 #include "engine_flags.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 
 #include "base/units.h"
@@ -31,6 +33,66 @@ CLI::Validator tool_format_name() {
       "");
 }
 
+void add_override(EngineFlags& flags, std::string_view flag, const std::string& text) {
+  auto parsed = gguf::parse_override(text);
+  if (!parsed.ok()) throw CLI::ValidationError(std::string(flag), parsed.error().message);
+  flags.overrides.push_back(std::move(*parsed));
+}
+
+// llama.cpp's flags for the rotation of positions, each one a key of the file.
+void add_rope_flags(CLI::App* app, EngineFlags& flags) {
+  const auto number = [&](const char* flag, const char* key, const char* help) {
+    app->add_option_function<std::string>(
+        flag, [&flags, flag, key](const std::string& text) { add_override(flags, flag, key + ("=float:" + text)); },
+        help);
+  };
+  app->add_option_function<std::string>(
+         "--rope-scaling",
+         [&flags](const std::string& text) { add_override(flags, "--rope-scaling", ".rope.scaling.type=str:" + text); },
+         "How positions beyond the model's context are met: none, linear or yarn (default: the file's)")
+      ->check(CLI::IsMember({"none", "linear", "yarn"}).description(""));
+  number("--rope-scale", ".rope.scaling.factor", "By how much the context grows (default: the file's)");
+  app->add_option_function<double>(
+      "--rope-freq-scale",
+      [&flags](double scale) {
+        if (!(scale > 0)) throw CLI::ValidationError("--rope-freq-scale", "is not above 0");
+        add_override(flags, "--rope-freq-scale", fmt::format(".rope.scaling.factor=float:{}", 1 / scale));
+      },
+      "The same as 1 / factor");
+  number("--rope-freq-base", ".rope.freq_base", "The base of the rotation's frequencies (default: the file's)");
+  number("--yarn-attn-factor", ".rope.scaling.attn_factor", "YaRN: a factor on rotated values (default: the file's)");
+  number("--yarn-beta-fast", ".rope.scaling.yarn_beta_fast", "YaRN: its high correction dimension (default 32)");
+  number("--yarn-beta-slow", ".rope.scaling.yarn_beta_slow", "YaRN: its low correction dimension (default 1)");
+  app->add_option_function<uint32_t>(
+      "--yarn-orig-ctx",
+      [&flags](uint32_t n) {
+        add_override(flags, "--yarn-orig-ctx", fmt::format(".rope.scaling.original_context_length=int:{}", n));
+      },
+      "YaRN: the context that the model was trained for (default: the file's)");
+}
+
+// By llama.cpp's names.
+void add_rarer_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
+  app->add_option("--typical", sampling.typical_p, "Locally typical sampling with this probability; 1: off (default)");
+  app->add_option("--top-nsigma", sampling.top_n_sigma,
+                  "Keep logits within n standard deviations of the largest; 0: all (default)");
+  app->add_option("--xtc-probability", sampling.xtc_probability,
+                  "How often XTC leaves out the likeliest tokens; 0: never (default)");
+  app->add_option("--xtc-threshold", sampling.xtc_threshold,
+                  "All but the least likely token above this probability (default 0.1)");
+  app->add_option("--dry-multiplier", sampling.dry.multiplier,
+                  "DRY: penalise what continues a repetition; 0: off (default)");
+  app->add_option("--dry-base", sampling.dry.base, "By multiplier x base^(length - allowed length) (default 1.75)");
+  app->add_option("--dry-allowed-length", sampling.dry.allowed_length, "Of repetitions so long or longer (default 2)");
+  app->add_option("--dry-penalty-last-n", sampling.dry.last_n, "In the last n tokens; -1: in all (default)");
+  app->add_option("--dry-sequence-breaker", sampling.dry.sequence_breakers,
+                  "A repetition ends at this text; may be given several times; \"\": at none (default: \\n : \" *)")
+      ->allow_extra_args(false);
+  app->add_option("--mirostat", sampling.mirostat.version, "Mirostat 1 or 2 instead of the filters; 0: off (default)");
+  app->add_option("--mirostat-ent", sampling.mirostat.tau, "Its surprise per token, in bits (default 5)");
+  app->add_option("--mirostat-lr", sampling.mirostat.eta, "How fast it adapts (default 0.1)");
+}
+
 }  // namespace
 
 void add_engine_flags(CLI::App* app, EngineFlags& flags) {
@@ -60,6 +122,15 @@ void add_engine_flags(CLI::App* app, EngineFlags& flags) {
   app->add_option("--kv", flags.kv_type, "Keys and values as f16 or f32 (default f16)")->transform(one_of(kKvTypes));
   app->add_option("--fuse", flags.fuse, "on, or off: run the plan's steps one by one, to check or compare (default on)")
       ->transform(one_of(kOnOff));
+  app->add_option_function<std::vector<std::string>>(
+         "--override-kv",
+         [&flags](const std::vector<std::string>& all) {
+           for (const std::string& text : all) add_override(flags, "--override-kv", text);
+         },
+         "KEY=TYPE:VALUE instead of the file's: int, float, bool or str; a KEY from '.' on is the architecture's")
+      ->allow_extra_args(false);
+  add_rope_flags(app, flags);
+  app->add_option("--trace", flags.trace, "Write what happens when to this file, for ui.perfetto.dev");
 }
 
 void add_constraint_flags(CLI::App* app, ConstraintFlags& flags) {
@@ -70,7 +141,11 @@ void add_constraint_flags(CLI::App* app, ConstraintFlags& flags) {
   grammar->excludes(regex);
 }
 
-void add_sampling_flags(CLI::App* app, SamplingOptions& sampling, std::optional<uint64_t>& seed) {
+void add_seed_flag(CLI::App* app, std::optional<uint64_t>& seed) {
+  app->add_option("--seed", seed, "Seed; the same seed gives the same text (default: a random one)");
+}
+
+void add_sampling_flags(CLI::App* app, SamplingOptions& sampling) {
   app->add_option("--temp", sampling.temperature, "Temperature; 0 takes the most likely token (default 0.8)");
   app->add_option("--top-k", sampling.top_k, "Consider the k most likely tokens; 0: all (default 40)");
   app->add_option("--top-p", sampling.top_p, "Of those, the most likely that add up to p (default 0.95)");
@@ -87,10 +162,11 @@ void add_sampling_flags(CLI::App* app, SamplingOptions& sampling, std::optional<
          },
          "ID=VALUE: add VALUE to a token's logit; may be given several times")
       ->allow_extra_args(false);
-  app->add_option("--seed", seed, "Seed; the same seed gives the same text (default: a random one)");
+  add_rarer_sampling_flags(app, sampling);
 }
 
 void add_serve_flags(CLI::App* app, ServeCommand& o) {
+  add_sampling_flags(app, o.sampling);
   app->remove_option(app->get_option("MODEL"));
   app->remove_option(app->get_option("--load"));  // always lazy, with the rest of the weights on their way at once
   app->add_option("MODEL", o.models, "GGUF files or names of models, the first for requests that name none");
@@ -117,6 +193,11 @@ void add_serve_flags(CLI::App* app, ServeCommand& o) {
       ->transform(CLI::CheckedTransformer(
                       std::map<std::string, LogFormat>{{"text", LogFormat::text}, {"json", LogFormat::json}})
                       .description(""));
+  auto* certificate = app->add_option("--tls-cert", o.tls.certificate,
+                                      "Speak HTTPS with the certificate chain in this PEM file; SIGHUP reads it again");
+  auto* key = app->add_option("--tls-key", o.tls.key, "Its key: a PEM file without a passphrase");
+  certificate->needs(key);
+  key->needs(certificate);
   app->add_option("--cors-origin", o.cors_origins, "Let pages of this origin ask; may be given several times; * is all")
       ->allow_extra_args(false);
   app->add_option("--allowed-host", o.allowed_hosts,
@@ -129,9 +210,15 @@ void add_serve_flags(CLI::App* app, ServeCommand& o) {
                   "Status of a request that finds the queue full: 429 or 503, which proxies retry on (default 429)")
       ->check(CLI::IsMember({429, 503}).description(""));
   app->add_option("--kv-tokens", o.n_kv_tokens, "Context of all requests together (default: what memory allows)");
+  app->add_option("--alias", o.aliases,
+                  "NAME=MODEL: a further name of a model; NAME: of the first one; may be given several times")
+      ->allow_extra_args(false);
+  app->add_option("--chat-template-file", o.chat_template_file, "A Jinja template instead of the models' own");
   app->add_option("--tool-format", o.tool_format, "How the models write tool calls (default: found by the template)")
       ->check(tool_format_name());
   app->add_option("--ttl", o.ttl_seconds, "Unload a model after this many seconds without a request (default: never)");
+  app->add_option("--rescan-seconds", o.rescan_seconds,
+                  "Seconds between looks at the models directory, where no MODEL is given; 0: never (default 5)");
   app->add_option("--drain-seconds", o.drain_seconds,
                   "Seconds from SIGTERM to the end, for running requests (default 30)");
   app->add_option("--ping-seconds", o.ping_seconds, "Send a comment into a stream silent for so long (default 5)")

@@ -33,7 +33,8 @@ CLI::Validator one_of(const std::map<std::string, T>& names) {
 // What every command with an engine takes.
 void add_engine_flags(CLI::App* app, EngineFlags& flags);
 void add_constraint_flags(CLI::App* app, ConstraintFlags& flags);
-void add_sampling_flags(CLI::App* app, SamplingOptions& sampling, std::optional<uint64_t>& seed);
+void add_sampling_flags(CLI::App* app, SamplingOptions& sampling);
+void add_seed_flag(CLI::App* app, std::optional<uint64_t>& seed);
 void add_serve_flags(CLI::App* app, ServeCommand& options);
 
 }  // namespace rocmforge::apps

@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "chat/model_format.h"
+#include "chat/usable_template.h"
 #include "commands.h"
-#include "engine/usable_template.h"
 #include "gguf/mix.h"
 #include "gguf/reader.h"
 #include "model_path.h"
@@ -39,6 +39,8 @@ struct Summary {
   std::string tool_format, tool_format_by;  // of a model with a chat template that can be used
   uint64_t file_bytes = 0;
   uint64_t n_parameters = 0;
+  uint64_t n_active = 0;   // of these, used for a token: in a mixture of experts fewer
+  std::string size_label;  // as the file's makers write it: "26B-A4B"
   std::map<DType, TypeTotals> types;
 };
 
@@ -47,15 +49,21 @@ std::string string_or_empty(const Metadata& metadata, std::string_view key) {
   return std::string(value ? value->as_string().value_or("") : "");
 }
 
+uint64_t number_or_0(const Metadata& metadata, const std::string& key) {
+  const Value* value = metadata.find(key);
+  return value ? value->as_u64().value_or(0) : 0;
+}
+
 void find_tool_format(const Metadata& metadata, Summary& s) {
   if (!metadata.find("tokenizer.chat_template")) return;
   const auto tokenizer = tokenizer::Tokenizer::load(metadata);
   if (!tokenizer.ok()) return;
-  const auto chat_template = usable_template(metadata, *tokenizer);
+  const auto chat_template = chat::usable_template(metadata, *tokenizer);
   if (!chat_template.ok()) return;
-  const chat::ModelFormat found = chat::find_model_format(*chat_template, *tokenizer);
-  s.tool_format = found.format->name;
-  s.tool_format_by = chat::name_of(found.found_by);
+  const auto found = chat::find_model_format(*chat_template, *tokenizer);
+  if (!found.ok()) return;
+  s.tool_format = found->format->name;
+  s.tool_format_by = chat::name_of(found->found_by);
 }
 
 Summary summarize(const GgufFile& file) {
@@ -70,9 +78,14 @@ Summary summarize(const GgufFile& file) {
     if (mix != mixes.end()) s.quantization = mix->name;
   }
   find_tool_format(metadata, s);
+  s.size_label = string_or_empty(metadata, "general.size_label");
+  const uint64_t n_experts = number_or_0(metadata, s.architecture + ".expert_count");
+  const uint64_t n_used = number_or_0(metadata, s.architecture + ".expert_used_count");
   for (uint32_t i = 0; i < file.n_shards(); i++) s.file_bytes += file.file(i).size();
   for (const TensorInfo& tensor : file.tensors()) {
     s.n_parameters += tensor.n_elements;
+    const bool is_stack = n_experts > 0 && tensor.n_dims == 3 && tensor.dims[2] == n_experts;
+    s.n_active += is_stack ? tensor.n_elements / n_experts * std::min(n_used, n_experts) : tensor.n_elements;
     TypeTotals& totals = s.types[tensor.dtype];
     totals.n_tensors++;
     totals.n_elements += tensor.n_elements;
@@ -145,7 +158,10 @@ std::string text_report(const std::string& path, const GgufFile& file, const Sum
   facts.add({"architecture", printable(s.architecture, 96)});
   if (!s.name.empty()) facts.add({"name", printable(s.name, 96)});
   if (!s.quantization.empty()) facts.add({"quantization", s.quantization});
-  facts.add({"parameters", format_count(s.n_parameters)});
+  if (!s.size_label.empty()) facts.add({"size", printable(s.size_label, 32)});
+  facts.add({"parameters",
+             format_count(s.n_parameters) +
+                 (s.n_active < s.n_parameters ? fmt::format(", {} for a token", format_count(s.n_active)) : "")});
   facts.add({"weights", fmt::format("{}, {:.2f} bits per weight", format_bytes(file.weight_bytes()),
                                     bits_per_weight(file.weight_bytes(), s.n_parameters))});
   if (!s.tool_format.empty()) facts.add({"tool calls", fmt::format("{} (by {})", s.tool_format, s.tool_format_by)});
@@ -225,7 +241,8 @@ std::string json_report(const std::string& path, const GgufFile& file, const Sum
   json.key("architecture").value(s.architecture);
   json.key("name").value(s.name);
   json.key("quantization").value(s.quantization);
-  json.key("n_parameters").value(s.n_parameters);
+  json.key("n_parameters").value(s.n_parameters).key("n_active_parameters").value(s.n_active);
+  json.key("size_label").value(s.size_label);
   json.key("tool_format").value(s.tool_format).key("tool_format_by").value(s.tool_format_by);
   json.key("weight_bytes").value(file.weight_bytes());
   json.key("bits_per_weight").value(bits_per_weight(file.weight_bytes(), s.n_parameters));

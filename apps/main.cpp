@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/trace.h"
 #include "cli_tree.h"
 #include "commands.h"
 #include "engine_commands.h"
@@ -60,6 +61,20 @@ CLI::Validator shape_name() {
       "");
 }
 
+// Calls a command, under a trace where its flags ask for one. A trace that cannot be written is an error; the command's
+// own comes first.
+template <class Options>
+Result<void> call_traced(Result<void> (*call)(const Options&), const Options& options) {
+  std::unique_ptr<Trace> trace;
+  if constexpr (requires { options.engine.trace; }) {
+    if (!options.engine.trace.empty()) trace = TRY(Trace::start(options.engine.trace));
+  }
+  const Result<void> done = call(options);
+  if (trace == nullptr) return done;
+  const Result<void> written = trace->finish();
+  return done.ok() ? written : done;
+}
+
 // A command and what its flags fill in.
 template <class Options>
 struct Command {
@@ -80,7 +95,7 @@ class CommandLine {
     app->add_option("--config", config_, "Flags from this file (default ~/.config/rocmforge/config.toml, else /etc's)");
     // CLI11 calls a command back after its subcommand, which has then been chosen (`bench load`).
     app->callback([this, call, options] {
-      if (!chosen_) chosen_ = [call, options] { return call(*options); };
+      if (!chosen_) chosen_ = [call, options] { return call_traced(call, *options); };
     });
     return {app, options};
   }
@@ -96,7 +111,7 @@ class CommandLine {
   std::function<Result<void>()> chosen_;
 };
 CommandLine::CommandLine() {
-  app_.set_version_flag("--version", "rocmforge " + version());
+  app_.set_version_flag("-v,--version", version_and_modules);
   app_.require_subcommand(1);
   app_.footer(
       "MODEL is a path, the name of a model in $ROCMFORGE_MODELS (default ~/.local/share/rocmforge/models), or the "
@@ -187,6 +202,7 @@ CommandLine::CommandLine() {
   {
     auto [app, o] = add<DoctorCommand>("doctor", "What is missing to run models here, and what to do", doctor);
     app->footer("Exit code 3: a GPU is in this machine, and none can be used.");
+    app->add_flag("--gpu", o->gpu, "Also run one kernel of each family on each GPU, against the CPU");
     app->add_flag("--json", o->json, "One JSON object");
   }
   add_engine_commands();
@@ -229,7 +245,8 @@ void CommandLine::add_engine_commands() {
     app->add_option("PROMPT", o->text, "The text to continue (default 'Once upon a time')")->excludes(prompt);
     app->add_option("-f,--file", o->prompt_file, "Read the text from a file; - is standard input")->excludes(prompt);
     app->add_option("-n", o->n_tokens, "Tokens to write at most (default 128)");
-    add_sampling_flags(app, o->sampling, o->seed);
+    add_sampling_flags(app, o->sampling);
+    add_seed_flag(app, o->seed);
     add_constraint_flags(app, o->constraint);
     app->add_option("--stop", o->stop, "End before this text; may be given several times")->allow_extra_args(false);
     app->add_flag("--ignore-eos", o->ignore_eos, "Go on after an end-of-text token");
@@ -240,8 +257,10 @@ void CommandLine::add_engine_commands() {
     auto [app, o] = add<ChatCommand>("chat", "Talk with a model, at the terminal or through a pipe", chat);
     add_engine_flags(app, o->engine);
     app->add_option("--system", o->system, "An instruction that comes before everything");
+    app->add_option("--chat-template-file", o->template_file, "A Jinja template instead of the model's own");
     app->add_option("-n", o->n_tokens, "Tokens of an answer at most (default: half of what the context has left)");
-    add_sampling_flags(app, o->sampling, o->seed);
+    add_sampling_flags(app, o->sampling);
+    add_seed_flag(app, o->seed);
     add_constraint_flags(app, o->constraint);
   }
   {
@@ -249,6 +268,34 @@ void CommandLine::add_engine_commands() {
     add_engine_flags(app, o->engine);
     app->add_option("--tokens", o->tokens, "Token ids, separated by commas")->required()->delimiter(',');
     app->add_option("--positions", o->positions, "Positions to show (default: the last)")->delimiter(',');
+    app->add_flag("--json", o->json, "One JSON object");
+  }
+  {
+    auto [app, o] = add<EmbedCommand>("embed", "Turn texts into embeddings", embed);
+    add_engine_flags(app, o->engine);
+    static const std::map<std::string, Pooling> kPoolings = {
+        {"mean", Pooling::mean}, {"cls", Pooling::first}, {"last", Pooling::last}, {"rank", Pooling::rank}};
+    auto* texts = app->add_option("TEXT", o->texts, "Texts; none, and no --file or --tokens: the lines of stdin");
+    auto* file = app->add_option("-f,--file", o->file, "A file with a text in each line; - is standard input");
+    auto* tokens = app->add_option("--tokens", o->tokens, "A text as token ids, separated by commas")->delimiter(',');
+    texts->excludes(file)->excludes(tokens);
+    file->excludes(tokens);
+    app->add_option("--pooling", o->pooling, "mean, cls, last or rank: scores (default: as the model's file says)")
+        ->transform(one_of(kPoolings));
+    app->add_option("--dimensions", o->n_dimensions, "The first so many numbers of each embedding (default: all)");
+    app->add_flag("--raw", o->raw, "The numbers as they are pooled, not scaled to length 1");
+    app->add_flag("--json", o->json, "A JSON object for each text: {\"embedding\": [...]}");
+  }
+  {
+    auto [app, o] = add<RerankCommand>("rerank", "Order documents by how well they answer a query", rerank);
+    add_engine_flags(app, o->engine);
+    app->get_option("MODEL")->required()->description("A GGUF file or the name of a model");
+    app->add_option("QUERY", o->query, "The query")->required();
+    auto* documents = app->add_option("DOCUMENT", o->documents, "Documents; none, and no --file: the lines of stdin");
+    app->add_option("-f,--file", o->file, "A file with a document in each line; - is standard input")
+        ->excludes(documents);
+    app->add_option("--top-n", o->n_best, "Show the best so many (default: all)");
+    app->add_flag("--raw", o->raw, "Scores as the classifier gives them, not from 0 to 1");
     app->add_flag("--json", o->json, "One JSON object");
   }
   {

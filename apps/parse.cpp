@@ -7,8 +7,8 @@
 #include "chat/format_probe.h"
 #include "chat/message.h"
 #include "chat/model_format.h"
+#include "chat/usable_template.h"
 #include "commands.h"
-#include "engine/usable_template.h"
 #include "gguf/reader.h"
 #include "model_path.h"
 #include "terminal.h"
@@ -27,8 +27,8 @@ Result<void> print_formats() {
 Result<void> read_model_format(const std::string& model, chat::ParserOptions& options) {
   const gguf::GgufFile file = TRY(gguf::GgufFile::open(TRY(find_model(model))));
   const auto tokenizer = TRY(tokenizer::Tokenizer::load(file.metadata()));
-  const auto chat_template = TRY(usable_template(file.metadata(), tokenizer));
-  if (!options.format) options.format = chat::find_model_format(chat_template, tokenizer).format;
+  const auto chat_template = TRY(chat::usable_template(file.metadata(), tokenizer));
+  if (!options.format) options.format = TRY(chat::find_model_format(chat_template, tokenizer)).format;
   for (const TokenId token : chat::marker_tokens(*options.format, tokenizer)) {
     options.control.emplace_back(tokenizer.token_text(token));
   }

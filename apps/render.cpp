@@ -5,11 +5,11 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "chat/chat_template.h"
 #include "commands.h"
 #include "gguf/reader.h"
 #include "model_path.h"
 #include "terminal.h"
-#include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge::apps {
@@ -29,11 +29,11 @@ Result<std::string> load_template(const RenderCommand& options, JsonObject& cont
   const gguf::GgufFile file = TRY(gguf::GgufFile::open(TRY(find_model(options.model))));
   const auto tokenizer = TRY(tokenizer::Tokenizer::load(file.metadata()));
   const auto text_of = [&](std::optional<TokenId> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
-  const tokenizer::ChatVocabulary vocabulary{text_of(tokenizer.bos()), text_of(tokenizer.eos()),
-                                             [&](std::string_view name) { return tokenizer.find(name).has_value(); }};
+  const chat::ChatVocabulary vocabulary{text_of(tokenizer.bos()), text_of(tokenizer.eos()),
+                                        [&](std::string_view name) { return tokenizer.find(name).has_value(); }};
   add_missing(context, "bos_token", vocabulary.bos);
   add_missing(context, "eos_token", vocabulary.eos);
-  return TRY(tokenizer::ChatTemplate::load(file.metadata(), vocabulary)).text();
+  return TRY(chat::ChatTemplate::load(file.metadata(), vocabulary)).text();
 }
 
 Result<std::tm> parse_time(const std::string& text) {

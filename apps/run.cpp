@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "constraint_flags.h"
 #include "device_line.h"
-#include "engine/generate.h"
+#include "engine/generator.h"
 #include "engine_commands.h"
 #include "loading_line.h"
 #include "model_path.h"
@@ -70,27 +70,29 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pas
                                                               .ram_bytes = flags.ram_bytes,
                                                               .vram_bytes = flags.vram_bytes,
                                                               .pass = pass,
-                                                              .fuse = flags.fuse}));
+                                                              .fuse = flags.fuse,
+                                                              .overrides = flags.overrides}));
   if (device == Telling::always || passes_over_gpu(*model, flags.device)) {
     say("runs on " + device_line(*model, flags.device));
   }
   return model;
 }
 
-Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs,
-                             std::function<bool()> should_stop) {
-  return Session::create(model.plan(), {.n_context = flags.n_context,
-                                        .max_outputs = max_outputs,
-                                        .kv_type = flags.kv_type,
-                                        .should_stop = std::move(should_stop)});
+Result<Session> open_session(const Model& model, const EngineFlags& flags, uint32_t max_outputs) {
+  return Session::create(model.plan(),
+                         {.n_context = flags.n_context, .max_outputs = max_outputs, .kv_type = flags.kv_type});
+}
+
+Result<std::unique_ptr<Generator>> open_generator(const Model& model, const EngineFlags& flags) {
+  return Generator::create(model.plan(), {.n_context = flags.n_context, .kv_type = flags.kv_type});
 }
 
 Result<void> run(const RunCommand& options) {
   TRY(check_options(options.sampling));
   const bool tells = options.stats || ::isatty(STDERR_FILENO) == 1;
   const std::unique_ptr<Model> model =
-      TRY(open_model(options.engine, {}, tells ? Telling::always : Telling::if_needed));
-  Session session = TRY(open_session(*model, options.engine));
+      TRY(open_model(options.engine, {.in_token_loop = true}, tells ? Telling::always : Telling::if_needed));
+  const std::unique_ptr<Generator> generator = TRY(open_generator(*model, options.engine));
 
   LoadingLine loading(model->plan().weights());
   TRY(model->load(options.engine.load));
@@ -118,7 +120,7 @@ Result<void> run(const RunCommand& options) {
   generation.ignore_end_of_text = options.ignore_eos;
   generation.stop = options.stop;
   generation.constraint = TRY(read_constraint(options.constraint, tokenizer));
-  const Generated result = TRY(generate(session, tokenizer, tokens, generation, receive));
+  const Generated result = TRY(generator->generate(tokenizer, tokens, generation, receive));
   TRY(printed);
   TRY(answer.finish());
   loading.end();

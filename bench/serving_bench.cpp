@@ -52,6 +52,9 @@ class PacedBackend final : public Backend {
     std::ranges::fill(out, 0.0f);
     return {};
   }
+  Result<std::span<const RowCandidates>> read_allowed_candidates(std::span<const AllowedTokens>, SlotId) override {
+    return Error{ErrorCode::unsupported, "no request of this bench has a constraint"};
+  }
   Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId) override {
     candidates_.resize(n);
     for (RowCandidates& row : candidates_) {

@@ -16,7 +16,9 @@ set(CPACK_PACKAGE_NAME rocmforge)
 set(CPACK_PACKAGE_VENDOR ROCmForge)
 set(RF_PACKAGE_MAINTAINER "The ROCmForge authors <rocmforge@localhost>" CACHE STRING "Who answers for the packages")
 set(CPACK_PACKAGE_CONTACT ${RF_PACKAGE_MAINTAINER})
-set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+# "~": Debian orders 0.1.0~dev before 0.1.0.
+string(REPLACE "-" "~" RF_PACKAGE_VERSION ${RF_VERSION})
+set(CPACK_PACKAGE_VERSION ${RF_PACKAGE_VERSION})
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -50,10 +52,10 @@ rf_package(main rocmforge utils "runs large language models from GGUF files"
   SUGGESTS "rocmforge-hip, rocmforge-cuda")
 rf_package(hip rocmforge-hip utils "AMD GPUs for rocmforge"
   "The module with the kernels for AMD GPUs. It opens AMD's HIP library of the\nsystem at run time."
-  DEPENDS "rocmforge (= ${PROJECT_VERSION})" SUGGESTS "hip-runtime-amd | libamdhip64-5")
+  DEPENDS "rocmforge (= ${RF_PACKAGE_VERSION})" SUGGESTS "hip-runtime-amd | libamdhip64-5")
 rf_package(cuda rocmforge-cuda utils "NVIDIA GPUs for rocmforge"
   "The module with the kernels for NVIDIA GPUs. It opens the library of NVIDIA's\ndriver at run time."
-  DEPENDS "rocmforge (= ${PROJECT_VERSION})" SUGGESTS "libcuda1")
+  DEPENDS "rocmforge (= ${RF_PACKAGE_VERSION})" SUGGESTS "libcuda1")
 rf_package(dev librocmforge-dev libdevel "library of rocmforge, static, with headers"
   "Headers, static libraries, and the files by which CMake and pkg-config find\nthem."
   DEPENDS "libfmt-dev, libspdlog-dev, libpcre2-dev, libutf8proc-dev")

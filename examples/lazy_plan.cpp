@@ -41,7 +41,7 @@ Result<void> tour(const char* path) {
   show("after preload_layers:", weights);
 
   // A pass loads the rest behind its own computation.
-  Session session = TRY(Session::create(model->plan(), {}));
+  const std::unique_ptr<Generator> generator = TRY(Generator::create(model->plan()));
   const tokenizer::Tokenizer& tokenizer = *TRY(model->tokenizer());
   const auto prompt = TRY(tokenizer.encode("Once upon a time", {.parse_special = false, .add_bos = true}));
   GenerateOptions options;
@@ -52,7 +52,7 @@ Result<void> tour(const char* path) {
     return true;
   };
   std::printf("  Once upon a time");
-  TRY(generate(session, tokenizer, prompt, options, print));
+  TRY(generator->generate(tokenizer, prompt, options, print));
   std::printf("\n");
   show("after generating:", weights);
 

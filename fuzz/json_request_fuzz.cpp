@@ -18,15 +18,31 @@ namespace {
 using namespace rocmforge;
 using namespace rocmforge::server;
 
-constexpr const char* kPaths[] = {"/v1/chat/completions", "/v1/completions",   "/v1/embeddings", "/generate",
-                                  "/generate/stream",     "/tokenize",         "/detokenize",    "/apply-template",
-                                  "/v1/models/load",      "/v1/models/unload", "/parse"};
+constexpr const char* kPaths[] = {"/v1/chat/completions",
+                                  "/v1/completions",
+                                  "/v1/embeddings",
+                                  "/generate",
+                                  "/generate/stream",
+                                  "/tokenize",
+                                  "/detokenize",
+                                  "/apply-template",
+                                  "/v1/models/load",
+                                  "/v1/models/unload",
+                                  "/parse",
+                                  "/v1/responses",
+                                  "/v1/responses/input_tokens",
+                                  "/v1/messages",
+                                  "/v1/messages/count_tokens",
+                                  "/api/chat",
+                                  "/api/generate",
+                                  "/api/embed",
+                                  "/api/show"};
 
 struct World {
   tokenizer::Tokenizer tokenizer = *tokenizer::Tokenizer::load(tokenizer::small_spm().finish("llama").build());
-  tokenizer::ChatTemplate chat_template = *tokenizer::ChatTemplate::load(
-      {}, {.bos = "<s>", .eos = "</s>", .contains = [](std::string_view) { return false; }});
-  chat::ModelFormat tool_format = chat::find_model_format(chat_template, tokenizer);
+  chat::ChatTemplate chat_template =
+      *chat::ChatTemplate::load({}, {.bos = "<s>", .eos = "</s>", .contains = [](std::string_view) { return false; }});
+  chat::ModelFormat tool_format = *chat::find_model_format(chat_template, tokenizer);
   std::deque<std::function<void()>> work;
   std::deque<EventReceiver> receivers;
   std::unique_ptr<Api> api;

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
-#include "tokenizer/jinja/template.h"
+#include "chat/jinja/template.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Text into tokens and back, for a small vocabulary of each kind, and for vocabularies made of the input.
 //
-// Byte 0 is the kind (0 SPM, 1 BPE, 2 Gemma 4's BPE, 3 WPM, 4 a vocabulary from the input), byte 1 the pre-tokenizer of
-// a BPE, byte 2 the options; the rest is text, or tokens between zero bytes and then text.
+// Byte 0 is the kind (0 SPM, 1 BPE, 2 Gemma 4's BPE, 3 WPM, 4 a vocabulary from the input, 5 UGM), byte 1 the
+// pre-tokenizer of a BPE, byte 2 the options; the rest is text, or tokens between zero bytes and then text.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ using namespace rocmforge;
 using namespace rocmforge::tokenizer;
 
 constexpr size_t kMaxInput = 1u << 16;
-constexpr std::array kModels = {"llama", "gpt2", "gemma4", "bert", "whitespace"};
+constexpr std::array kModels = {"llama", "gpt2", "gemma4", "bert", "whitespace", "t5", "plamo2"};
 
 MetadataBuilder small_vocabulary(uint8_t kind, std::string_view pre) {
   switch (kind) {
@@ -31,6 +31,10 @@ MetadataBuilder small_vocabulary(uint8_t kind, std::string_view pre) {
       return small_bpe().finish("gpt2").set_text("tokenizer.ggml.pre", pre);
     case 2:
       return small_gemma4().finish("gemma4");
+    case 5:
+      return small_ugm().finish("t5");
+    case 6:
+      return small_plamo2().finish("plamo2");
     default:
       return small_wpm().finish("bert");
   }
@@ -116,7 +120,7 @@ void check_control_names(const Tokenizer& t, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 3 || size > kMaxInput) return 0;
   const LogCapture silent([](LogLevel, std::string_view) {});
-  const uint8_t kind = data[0] % 5, pre = data[1], options = data[2];
+  const uint8_t kind = data[0] % 6, pre = data[1], options = data[2];
   std::string_view text(reinterpret_cast<const char*>(data) + 3, size - 3);
 
   std::optional<Tokenizer> own;

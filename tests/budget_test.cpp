@@ -103,8 +103,8 @@ TEST(Budget, TheBundledQuantizedModelGivesTheSameBits) {
 // Those with caches and embeddings that layers share, stacks that hold two matrices, groups, gates and unequal layers.
 TEST(Budget, NewFamiliesGiveTheSameBits) {
   size_t n_tried = 0;
-  for (const char* name :
-       {"gemma4-e2b", "gemma4-moe", "granite_swa-moe", "llama4", "bailingmoe2", "mimo2", "step35", "bitnet"}) {
+  for (const char* name : {"gemma3n", "gemma4-e2b", "gemma4-moe", "granite_swa-moe", "llama4", "bailingmoe2", "mimo2",
+                           "step35", "bitnet"}) {
     const std::string path = testing::variant_file(name);
     if (path.empty()) continue;
     expect_same_bits(path);

@@ -34,4 +34,8 @@ expect({"src/base/a_tables.h": "x;\n" * 501}, 0)
 expect({"src/base/a.cpp": 'void f() { std::printf("x"); }\n'}, 1, "speaks only through")
 expect({"src/base/a.cpp": "// std::cerr is not for us\n"}, 0)
 expect({"src/base/log.cpp": "auto x = stderr;\n"}, 0)
-print("11 passed, 0 failed")
+block = "struct X9 {\n  static constexpr int kElements = 32;\n};\n"
+naming = {f"src/gpu/a{i}.h": "using B = formats::X9;\n" for i in range(16)}
+expect({"src/tensor/formats/x9.h": block, **dict(list(naming.items())[:15])}, 0)
+expect({"src/tensor/formats/x9.h": block, **naming}, 1, "x9 is named in 17 files")
+print("13 passed, 0 failed")

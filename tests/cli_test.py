@@ -59,8 +59,10 @@ class Usage(CliTest):
         for command in ("inspect", "quantize", "synth", "tokenize", "detokenize", "render"):
             self.assertIn(command, text)
             self.assertIn("Usage:", self.good(command, "--help"))
-        self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+ \(([0-9a-f]{10,}|unknown)\)\n$")
-        self.assertEqual(self.good("version"), self.good("--version"))
+        self.assertRegex(self.good("--version"), r"^rocmforge \d+\.\d+\.\d+(-dev|\+\d+)? \(([0-9a-f]{10,}|unknown)\)\n"
+                                                 r"modules: (none|hip|cuda|hip, cuda)( \([^\n]+\))?\n$")
+        for word in ("version", "-v"):
+            self.assertEqual(self.good(word), self.good("--version"))
         self.assertEqual(self.good("help"), self.good("--help"))
         self.assertIn("ROCMFORGE_LOG", text)
 
@@ -135,6 +137,15 @@ class Files(CliTest):
         model = self.synth()
         os.truncate(model, model.stat().st_size // 2)
         self.bad(FAILED, "inspect", model, says="incomplete download")
+
+    def test_a_mixture_of_experts_says_what_a_token_uses(self):
+        model = self.synth(shape="qwen3-30b-a3b")
+        report = json.loads(self.good("inspect", model, "--json"))
+        self.assertEqual(round(report["n_parameters"] / 1e9, 1), 30.5)
+        self.assertEqual(round(report["n_active_parameters"] / 1e9, 1), 3.4)
+        self.assertRegex(self.good("inspect", model), r"parameters +30\.5 B, 3\.3\d B for a token")
+        report = json.loads(self.good("inspect", self.synth(), "--json"))
+        self.assertEqual(report["n_parameters"], report["n_active_parameters"])
 
     def test_control_characters_in_a_file_do_not_reach_messages(self):
         model = self.synth()

@@ -22,6 +22,7 @@ import urllib.request
 PACKAGES = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 UNIT = "usr/lib/systemd/system/rocmforge.service"
 MODELS = "var/lib/rocmforge/models"
+EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples/lazy_plan.cpp"
 
 
 def run(*command, check=True, **options):
@@ -164,6 +165,16 @@ class Package(unittest.TestCase):
                 self.root.install(deb)
                 self.assertNotIn(f"no lib{name}.so", self.root.run("rocmforge", "devices"))
                 self.root.run("apt-get", "purge", "-y", name)
+
+    def test_library_builds_a_program_with_what_it_depends_on(self):
+        before = self.root.run("dpkg-query", "-W", "-f", "${Package}\\n").split()
+        self.root.install(package("librocmforge-dev"))
+        self.root.run("apt-get", "install", "-y", "--no-install-recommends", "g++", "pkgconf")
+        shutil.copy(EXAMPLE, self.root.folder / "tmp/example.cpp")
+        self.root.run("sh", "-c", "g++ /tmp/example.cpp -o /tmp/example $(pkg-config --cflags --libs rocmforge)")
+        self.assertIn("after clear:", self.root.run("/tmp/example", "/usr/share/rocmforge/models/story-q4_k_m.gguf"))
+        added = set(self.root.run("dpkg-query", "-W", "-f", "${Package}\\n").split()) - set(before)
+        self.root.run("apt-get", "purge", "-y", *sorted(added))
 
     def test_run_writes_a_story(self):
         text = self.root.run("rocmforge", "run", "-p", "Once upon a time", "-n", "16", user="nobody:nogroup")

@@ -32,6 +32,7 @@ STARTS = re.compile(r"(?:\w+=\S+ )*\(?(rocmforge|build/release/\S+|curl|make|cma
 MARK = re.compile(r"<!-- (not run(?: but for (?P<except>\S+))?: .+|run by (?P<by>\S+)) -->\s*$")
 # Safe in a scratch folder. cmake --install goes below DESTDIR.
 SAFE = re.compile(r"(rocmforge|build/release/rocmforge|curl|make|haproxy -c|cmake --install|python3|tools/reference/\S+)( |$)")
+SHELLS = ("sh", "bash", "console")  # blocks of these languages are commands, whatever they begin with
 TIME_LIMIT = 40  # of one command
 # What a reader replaces by something of their own.
 OURS = [("http://127.0.0.1:8080", "http://127.0.0.1:{port}"), ("--host 10.0.0.1", "--host 127.0.0.1"),
@@ -47,7 +48,7 @@ def blocks(path):
 
     def end():
         nonlocal current, mark
-        if current and STARTS.match(current[0]):
+        if current and (STARTS.match(current[0]) or fence in SHELLS):
             out.append((start, mark, current))
             mark = None
         elif current:
@@ -59,7 +60,7 @@ def blocks(path):
             end()
             fence = None if fence is not None else line[3:].strip()
             continue
-        is_code = fence in ("", "sh", "bash", "console") if fence is not None else line.startswith("    ")
+        is_code = fence in ("", *SHELLS) if fence is not None else line.startswith("    ")
         if is_code and (current or fence is not None or lines[i - 2].strip() == "" or MARK.match(lines[i - 2])):
             if not current:
                 start = i
@@ -148,7 +149,8 @@ class Scratch:
             command = command.replace(theirs, ours.format(port=self.port))
         words = command.split()
         if words[1:2] == ["bench"]:
-            command = command.replace(" MODEL", " TINY")  # as many seconds as the model has layers
+            # As many seconds as the model has layers; fewer tokens for a busy machine.
+            command = command.replace(" MODEL", " TINY").replace("-p 512 -n 128", "-p 64 -n 16")
         if words[0] == "make":
             command = "make -n " + " ".join(words[1:])
         if words[0].endswith("rocmforge") and words[1:2] == ["serve"]:

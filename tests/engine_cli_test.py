@@ -97,6 +97,19 @@ class Run(CliTest):
         self.bad(BAD_USAGE, "run", "--kv", "q8_0", says="--kv: 'q8_0' is none of: f16, f32")
         self.bad(FAILED, "run", "--device", "banana", says="auto, cpu, gpu")
 
+    def test_a_trace_shows_reads_waits_and_steps(self):
+        path = self.path / "trace.json"
+        self.good("run", "-n", 4, "--trace", path)
+        spans = [e for e in json.loads(path.read_text()) if e["ph"] == "X"]
+        reads = [s for s in spans if (s["cat"], s["name"]) == ("weights", "read")]
+        self.assertEqual(sum(s["args"]["bytes"] for s in reads), sum(
+            s["args"]["bytes"] for s in spans if (s["cat"], s["name"]) == ("weights", "land")))
+        self.assertIn("blk.0.attn_q.weight", {s["args"]["tensor"] for s in reads})
+        self.assertEqual(len([s for s in spans if s["name"] == "forward"]), 4)
+        self.assertIn("RowsMatmul", {s["name"] for s in spans if s["cat"] == "step"})
+        self.assertTrue(all(s["dur"] >= 0 and s["ts"] >= 0 for s in spans))
+        self.bad(FAILED, "run", "-n", 1, "--trace", self.path / "no" / "folder", says="folder")
+
     def test_statistics_go_to_stderr(self):
         done = run("run", "-n", 5, "--stats")
         self.assertEqual(done.returncode, GOOD)
@@ -164,6 +177,78 @@ class Check(CliTest):
         self.assertEqual(report["n_predictions"], 2 * 255)
         (self.path / "short").write_text("Too short.")
         self.bad(FAILED, "perplexity", STORY, self.path / "short", says="less than one chunk")
+
+
+class Embed(CliTest):
+    def embeddings(self, *args, **more):
+        return [json.loads(line)["embedding"] for line in self.good("embed", *args, "--json", **more).splitlines()]
+
+    def test_texts_come_from_arguments_files_and_standard_input(self):
+        texts = ["The old man", "a dog"]
+        expected = self.embeddings(STORY, *texts)
+        self.assertEqual([len(e) for e in expected], [512, 512])
+        (self.path / "texts").write_bytes(b"The old man\r\na dog\n")
+        self.assertEqual(self.embeddings(STORY, "--file", self.path / "texts"), expected)
+        self.assertEqual(self.embeddings(STORY, input=b"The old man\na dog"), expected)
+        self.assertEqual(self.embeddings(STORY, "-f", "-", input=b"The old man\na dog\n"), expected)
+        ids = self.good("tokenize", STORY, "a dog", "--bos").split()
+        self.assertEqual(self.embeddings(STORY, "--tokens", ",".join(ids)), expected[1:])
+        plain = self.good("embed", STORY, *texts).splitlines()
+        self.assertEqual([[float(x) for x in line.split()] for line in plain], expected)
+
+    def test_lengths_and_dimensions(self):
+        length = lambda values: math.sqrt(sum(x * x for x in values))
+        whole, raw = (self.embeddings(STORY, "a dog", *flags)[0] for flags in ((), ("--raw",)))
+        self.assertAlmostEqual(length(whole), 1, places=5)
+        self.assertNotAlmostEqual(length(raw), 1, places=2)
+        short = self.embeddings(STORY, "a dog", "--dimensions", 100)[0]
+        self.assertEqual(len(short), 100)
+        self.assertAlmostEqual(length(short), 1, places=5)
+        for a, b in zip(self.embeddings(STORY, "a dog", "--raw", "--dimensions", 3)[0], raw):
+            self.assertEqual(a, b)
+
+    def test_pooling(self):
+        found = {p: tuple(self.embeddings(STORY, "a dog", "--pooling", p)[0]) for p in ("mean", "cls", "last")}
+        self.assertEqual(len(set(found.values())), 3)
+        self.assertEqual(tuple(self.embeddings(STORY, "a dog")[0]), found["mean"])
+        self.bad(FAILED, "embed", STORY, "a dog", "--pooling", "rank", says="no classifier")
+        self.bad(BAD_USAGE, "embed", STORY, "a dog", "--pooling", "max", says="--pooling")
+
+    def test_what_cannot_be_embedded_is_refused(self):
+        self.bad(FAILED, "embed", STORY, "", says="text 1 is empty")
+        self.bad(FAILED, "embed", STORY, "--tokens", "5,99999", says="token 99999 is outside the vocabulary")
+        self.bad(FAILED, "embed", STORY, "-c", 4, "the old man and the dog went home", says="exceed the context of 4")
+        self.bad(BAD_USAGE, "embed", STORY, "a", "--tokens", "1", says="excludes")
+        self.assertEqual(self.good("embed", STORY, input=b""), "")
+
+
+class Rerank(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.model = pathlib.Path(cli_test.BINARY).parent / "golden-models" / "variants" / "bert-rank.gguf"
+        if not self.model.exists():
+            self.skipTest("the reference model 'bert-rank' was not made")
+
+    def test_orders_documents(self):
+        documents = ["a dog", "the old man", "rain"]
+        results = json.loads(self.good("rerank", self.model, "who?", *documents, "--json"))["results"]
+        self.assertEqual(sorted(r["index"] for r in results), [0, 1, 2])
+        scores = [r["relevance_score"] for r in results]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+        self.assertTrue(all(0 < s < 1 for s in scores))
+        raw = json.loads(self.good("rerank", self.model, "who?", *documents, "--raw", "--json"))["results"]
+        self.assertEqual([r["index"] for r in raw], [r["index"] for r in results])
+        for a, b in zip(raw, results):
+            self.assertAlmostEqual(1 / (1 + math.exp(-a["relevance_score"])), b["relevance_score"], places=5)
+        best = self.good("rerank", self.model, "who?", "--top-n", 1, input="\n".join(documents).encode())
+        self.assertEqual(best.split(" ", 1)[1], documents[results[0]["index"]] + "\n")
+
+    def test_asks_for_the_right_kind_of_model(self):
+        self.bad(FAILED, "rerank", STORY, "who?", "a dog", says="no classifier")
+        self.bad(FAILED, "run", self.model, "-p", "a dog", says="bert models make embeddings and no text")
+        self.bad(FAILED, "logits", self.model, "--tokens", "1,2", says="bert models make embeddings and no text")
+        self.bad(FAILED, "bench", self.model, says="bert models make embeddings and no text")
+        self.assertIn("of the whole text", self.good("plan", self.model))
 
 
 class Measure(CliTest):

@@ -13,6 +13,7 @@
 #include "support/engine_fixture.h"
 #include "support/golden_check.h"
 #include "support/large_model.h"
+#include "support/variants.h"
 
 namespace rocmforge {
 namespace {
@@ -51,6 +52,31 @@ TEST_P(GpuDevice, EqualsTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuDevice, ::testing::ValuesIn(testing::kTinyModels),
+                         [](const auto& test) { return testing::test_name(test.param); });
+
+// The families of the second generator, by positions of several passes of many rows and of one.
+class GpuDeviceVariants : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuDeviceVariants, EqualTheReference) {
+  if (!has_gpu()) GTEST_SKIP() << "this machine has no GPU, or no module for it";
+  const std::string path = testing::variant_file(GetParam());
+  if (path.empty()) GTEST_SKIP() << "the reference model '" << GetParam() << "' was not made";
+  RF_NEED_SHARED(reference, "goldens/logits2/" + GetParam() + ".txt");
+  const Golden golden = Golden::read(reference);
+  const LoadedModel model = open_on_gpu(path);
+  ASSERT_FALSE(HasFailure());
+  for (const KvType kv_type : {KvType::f32, KvType::f16}) {
+    testing::expect_golden(model, golden, kv_type, testing::tolerance_of(GetParam(), kv_type));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(New, GpuDeviceVariants, ::testing::ValuesIn(testing::kNewFamilies),
+                         [](const auto& test) { return testing::test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(More, GpuDeviceVariants, ::testing::ValuesIn(testing::kMoreOfNewFamilies),
+                         [](const auto& test) { return testing::test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(Recurrent, GpuDeviceVariants, ::testing::ValuesIn(testing::kRecurrentFamilies),
+                         [](const auto& test) { return testing::test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(MoreRecurrent, GpuDeviceVariants, ::testing::ValuesIn(testing::kMoreOfRecurrentFamilies),
                          [](const auto& test) { return testing::test_name(test.param); });
 
 class GpuDeviceQuants : public ::testing::TestWithParam<QuantCase> {};
@@ -98,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, GpuDeviceQuants, ::testing::ValuesIn(testing::
                          [](const auto& test) { return std::string(test.param.type); });
 
 // Passes of so many rows that every kind of product is among them.
-TEST(GpuDeviceLarge, ActivationsThatHalvesCannotHoldGiveTheCpusLogits) {
+TEST(GpuDeviceLarge, ActivationsBeyondHalfPrecisionGiveTheCpusLogits) {
   if (!has_gpu()) GTEST_SKIP() << "this machine has no GPU, or no module for it";
   const testing::TempDir dir;
   const std::string path = dir.file("large.gguf");

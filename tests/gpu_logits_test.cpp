@@ -72,6 +72,7 @@ TEST_P(GpuGoldens, RecordedPassesHaveTheBitsOfTheirLaunches) {
     }
     // Of 4 and of 16 passes the first is launched, each of the others as two graphs.
     EXPECT_EQ(controls.n_graph_launches - before, recorded ? 2 * (3 + 15u) : 0u);
+    EXPECT_EQ(model.backend->n_refused_recordings(), recorded ? 0u : 2u);  // each form once: not every pass asks again
   }
   controls.refuse_capture = false;
   EXPECT_TRUE(logits[0] == logits[1]);

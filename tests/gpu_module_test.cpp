@@ -8,6 +8,7 @@
 
 #include "gpu/device.h"
 #include "gpu/module.h"
+#include "gpu/self_test.h"
 #include "support/golden_check.h"
 
 namespace rocmforge {
@@ -78,6 +79,17 @@ TEST(GpuModule, TheHipModuleRunsAGoldenThroughTheStandIn) {
     auto backend = gpu::open_backend(device.id, built());
     ASSERT_TRUE(backend.ok()) << backend.error().message;
     expect_golden(std::move(*backend));
+  }
+}
+
+TEST(GpuModule, TheHipModulePassesTheSelfTestThroughTheStandIn) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::GpuApi* api = gpu::open_module("hip", built()).value();
+  EXPECT_NE(std::string(api->targets).find("gfx1100"), std::string::npos);
+  for (const uint32_t index : {0u, 3u}) {
+    const auto device = gpu::Device::open(*api, index).value();
+    const gpu::SelfTestReport report = gpu::run_self_test(*device);
+    EXPECT_TRUE(report.has_passed()) << device->name() << ": " << report.faults();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -72,7 +73,12 @@ TEST(Lazy, WithoutPrefetchExactlyTheUsedStagesAreResident) {
     const auto check = [&](uint32_t stage) {
       const std::set<uint32_t> stages = resident_stages(*model.plan);
       for (uint32_t i = 0; i <= stage; i++) EXPECT_TRUE(stages.contains(i)) << "stage " << i << " after " << stage;
-      EXPECT_LE(*stages.rbegin(), stage + window) << "after stage " << stage;
+      // And the norm that the next stage begins with: a backend may run it at the end of this one.
+      const auto& norm = model.plan->stages()[stage].next_norm;
+      for (const LazyTensor& tensor : model.plan->weights().tensors()) {
+        if (tensor.stage <= stage + window || std::ranges::find(norm, tensor.id) != norm.end()) continue;
+        EXPECT_NE(model.plan->weights().state(tensor.id), LoadState::resident) << tensor.name << " after " << stage;
+      }
       n_checked++;
     };
     ASSERT_TRUE(forward(*model.plan, batch, {.prefetch_window = window, .after_stage = check}).ok());
@@ -275,6 +281,10 @@ class MisroutingBackend final : public Backend {
     TRY(cpu_.read(out, slot));
     if (expert && slot == routing) out[out.size() / 2] = *expert;
     return {};
+  }
+  Result<std::span<const RowCandidates>> read_allowed_candidates(std::span<const AllowedTokens> rows,
+                                                                 SlotId logits) override {
+    return cpu_.read_allowed_candidates(rows, logits);
   }
   Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override {
     return cpu_.read_candidates(n, logits);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,19 @@ class SettingsTest(unittest.TestCase):
                  for line in example.read_text().splitlines()]
         done = self.run_with("\n".join(lines), "run", STORY, "-n", "1")
         self.assertEqual(done.returncode, GOOD, done.stderr)
+
+
+    def test_the_packages_example_names_every_flag_of_serve(self):
+        example = ROOT / "packaging" / "config.toml"
+        if not example.exists():
+            self.skipTest("no packaging/config.toml")
+        left_out = {"help", "config", "api-key", "admin-key", "fuse", "trace"}  # keys belong into files of their own
+        done = subprocess.run([BINARY, "serve", "--help"], capture_output=True, text=True, timeout=60)
+        flags = set(re.findall(r"^ +(?:-\w,)?--([a-z-]+)", done.stdout, re.M)) - left_out
+        named = set(re.findall(r"^(?:# )?([a-z-]+) = ", example.read_text(), re.M))
+        self.assertGreater(len(flags), 20)
+        self.assertEqual(flags - named, set())
+        self.assertEqual(named - flags, set())
 
 
 class TextsTest(unittest.TestCase):

@@ -40,7 +40,7 @@ LATENCY = 0.7e-6  # seconds from a load to its data while memory is busy: assume
 # Bytes of weights, scales and all, that come with a streamed load of 16.
 BYTES_PER_LOAD = {"q4_k": 144 / 8, "q6_k": 210 / 8, "q8_0": 34 / 2, "f16": 16, "bf16": 16}
 KERNELS = ("matvec_q4_k_1", "matvec_q4_k_8", "matvec_q6_k_1", "matvec_q8_0_1", "matvec_q8_0_8", "matvec_f16_1", "matvec_f16_8",
-           "matmul_q4_k", "attend_f16_128")
+           "matmul_fragments_128", "experts_q4_k_64", "attend_f16_128")
 UNITS = ("vector", "matrix", "memory", "shared", "scalar")
 
 LABEL = re.compile(r"^\.L(BB\d+_\d+):")

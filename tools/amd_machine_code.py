@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of the GPU's kernels by AMD machine code: the HIP module as it ships, on a CPU (docs/amd.md).
 
-  tools/amd_machine_code.py [--build build/release] [--targets gfx1100,gfx942] [--seed N]
+  tools/amd_machine_code.py [--build build/release] [--targets gfx1100,gfx942,...] [--seed N]
 
 Fails when a test fails, and when a kernel of the module was not run by any of them. --seed: another order of waves and
 blocks.
@@ -16,8 +16,13 @@ import subprocess
 import sys
 import tempfile
 
-# Tests of kernels that the HIP module has; the first device of each is a real one (tests/support/kernel_device.h).
-SUITES = ("Attention", "AttentionTiles", "Candidates", "Panels", "Products", "ManyRows", "RareSteps", "Steps")
+# Suites of gpu_kernels_test for Hopper alone. Of the others, the first device is a real one
+# (tests/support/kernel_device.h).
+NOT_PORTABLE = ("Streamed", "StreamedMany", "StreamedRows")
+
+SELF_TEST = "MachineCodeSelfTest"
+
+TARGETS = ("gfx1100", "gfx942", "gfx1201", "gfx90a", "gfx1030")
 
 
 def machine_code_environment(build, targets, counts, seed=0):
@@ -48,8 +53,20 @@ def kernels_of_module(build):
     return names
 
 
+def portable_suites(build):
+    listed = subprocess.run([build / "src/gpu/gpu_kernels_test", "--gtest_list_tests"], capture_output=True, text=True,
+                            check=True).stdout
+    # A suite without devices has no tests that end in /0.
+    suites = re.findall(r"^(\w+)\.\s[^\n]*\n((?:  [^\n]*\n)*)", listed, re.M)
+    return sorted({name for name, tests in suites if re.search(r"/0\s", tests)} - set(NOT_PORTABLE))
+
+
 def run_suite(build, target, suite, counts, seed):
-    done = subprocess.run([build / "src/gpu/gpu_kernels_test", f"--gtest_filter={suite}.*/0", "--gtest_brief=0"],
+    # The self-test has kernels of its own.
+    test = [build / "src/gpu/gpu_kernels_test", f"--gtest_filter={suite}.*/0"]
+    if suite == SELF_TEST:
+        test = [build / "tests/machine_code_test", f"--gtest_filter=*{suite}.*/{target}"]
+    done = subprocess.run(test + ["--gtest_brief=0"],
                           env=machine_code_environment(build, target, counts, seed), capture_output=True, text=True)
     ran = len(re.findall(r"^\[       OK \]", done.stdout, re.M))
     return done.returncode == 0 and ran > 0, ran, done.stdout + done.stderr
@@ -58,20 +75,21 @@ def run_suite(build, target, suite, counts, seed):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--targets", default="gfx1100,gfx942")
+    parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     build = options.build.resolve()
     kernels = kernels_of_module(build)
     if not kernels:
         sys.exit("the HIP module is not built: make gpu")
+    suites = portable_suites(build) + [SELF_TEST]
     failed = False
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         for target in options.targets.split(","):
             counts = pathlib.Path(folder) / target
-            runs = [pool.submit(run_suite, build, target, suite, counts, options.seed) for suite in SUITES]
+            runs = [pool.submit(run_suite, build, target, suite, counts, options.seed) for suite in suites]
             n_tests = 0
-            for suite, run in zip(SUITES, runs):
+            for suite, run in zip(suites, runs):
                 good, n, output = run.result()
                 n_tests += n
                 if not good:
@@ -81,7 +99,7 @@ def main():
             missing = sorted(kernels - rows.keys())
             failed |= bool(missing)
             instructions = sum(row[c] for row in rows.values() for c in CLASSES)
-            print(f"{target}: {n_tests} tests, {len(rows)} of {len(kernels)} kernels, "
+            print(f"{target}: {n_tests} tests, {len(kernels & rows.keys())} of {len(kernels)} kernels, "
                   f"{instructions / 1e6:.0f} million instructions of waves")
             for name in missing:
                 print(f"{target}: {name} was not run by any test")

@@ -13,39 +13,51 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Products of few and of many rows, and attention. Formats without kernels of their own decode into a local array.
-HOT = re.compile(r"^(matvec_(q4_0|q4_1|q5_0|q5_1|q8_0|q[2-6]_k|iq4_nl|iq4_xs|mxfp4|f16|bf16|f32)_[18]|matmul_\w+|attend_\w+)$")
-TARGETS = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201")
+# Products of few and of many rows, attention, recurrent layers.
+HOT = re.compile(r"^(matvec_\w+_[18]|matmul_\w+|stream_fragments_\w+|experts_\w+_(8|16|64)|attend_\w+|convolve|"
+                 r"scan_\w+|delta_rule_\w+)$")
+# Those that are built, from the one list there is.
+TARGETS = tuple(re.search(r"set\(RF_HIP_TARGETS ([^)]*?) CACHE", (ROOT / "src/gpu/CMakeLists.txt").read_text()).group(1).split())
 FIELD = re.compile(r"remark:\s+([A-Za-z ]+?)(?: \[[^\]]*\])?: (\S+) \[-Rpass-analysis")
 
 
 def find_clang():
-    return shutil.which("amdclang++") or shutil.which("clang++-19")
+    return shutil.which("clang++-19") or shutil.which("amdclang++")
 
 
 def compile_kernels(clang, file, target):
     """A file's assembly, and each of its kernels: {name: {"VGPRs": n, ...}}."""
-    command = [clang, "-x", "hip", "--offload-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib",
-               "-std=c++20", "-O3", f"-I{ROOT / 'src'}", "-S", "-Rpass-analysis=kernel-resource-usage",
-               str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", "-"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
+    # By the compiler's cache where there is one: its results are files.
+    cache = [ccache] if (ccache := shutil.which("ccache")) else []
+    with tempfile.TemporaryDirectory() as folder:
+        assembly = pathlib.Path(folder) / "kernels.s"
+        done = subprocess.run(cache + command_of(clang, file, target, assembly), capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        text = assembly.read_text()
     kernels, current = {}, None
     for name, value in FIELD.findall(done.stderr):
         if name == "Function Name":
             current = kernels.setdefault(value, {})
         elif current is not None and value.isdigit():
             current[name] = int(value)
-    return done.stdout, kernels
+    return text, kernels
+
+
+def command_of(clang, file, target, assembly):
+    return [clang, "-x", "hip", "--offload-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib",
+            "-std=c++20", "-O3", f"-I{ROOT / 'src'}", "-S", "-Rpass-analysis=kernel-resource-usage",
+            str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", str(assembly)]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--targets", default="gfx90a,gfx1100")
-    parser.add_argument("--files", default="matvec,matvec_float,matmul,matmul_f32,attend")
+    parser.add_argument("--files", default="matvec,matvec_float,matmul_fragments,experts_fragments,stream_fragments,"
+                        "stream_experts,matmul_f32,attend,convolve,scan,delta_rule")
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
     targets = TARGETS if options.targets == "all" else options.targets.split(",")

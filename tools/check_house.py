@@ -5,6 +5,7 @@
   length     no source file over 500 lines; data tables (*_tables.*) excepted
   silence    library code speaks through base/log.cpp alone: no printf, cout, cerr, puts, write to stdout or stderr
   layers     the command knows the library, never the other way round
+  formats    a weight format is named in few product files of src (docs/add-a-format.md)
 """
 import pathlib
 import re
@@ -19,6 +20,10 @@ MAX_LINES = 500
 SOURCE = {".h", ".cpp", ".cu", ".cuh", ".inl", ".py"}
 SPEAKS = re.compile(r"\b(?:std::)?(?:printf|fprintf|puts|fputs|putchar|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b|fmt::print\b"
                     r"|STD(?:OUT|ERR)_FILENO|\bstderr\b|\bstdout\b")
+
+# Product files of src that may name a weight format. The three that most models are made of have kernels of their own.
+MAX_FORMAT_FILES, MAX_OWN_KERNELS_FILES = 16, 26
+HAVE_OWN_KERNELS = {"q4_k", "q5_k", "q6_k"}
 
 
 def source_files(root):
@@ -63,10 +68,26 @@ def check_file(root, name):
             yield f"{name}:{number}: library code speaks only through base/log.h"
 
 
+def check_formats(root, files):
+    product = {n: (pathlib.Path(root) / n).read_text(encoding="utf-8") for n in files
+               if n.startswith("src/") and not re.search(r"_test\.\w+$", n)}
+    for name, text in product.items():
+        block = re.search(r"struct (\w+) \{\n  static constexpr int kElements", text)
+        if not name.startswith("src/tensor/formats/") or block is None or name.endswith("plain.h"):
+            continue
+        dtype = pathlib.PurePath(name).stem
+        named = re.compile(rf"(?<![A-Za-z0-9])({dtype}|{block.group(1)})(?![A-Za-z0-9])")
+        n_files = sum(1 for other in product.values() if named.search(other))
+        limit = MAX_OWN_KERNELS_FILES if dtype in HAVE_OWN_KERNELS else MAX_FORMAT_FILES
+        if n_files > limit:
+            yield f"{name}: {dtype} is named in {n_files} files, the limit is {limit}"
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
     files = source_files(root)
     violations = [v for name in files for v in check_file(root, name)]
+    violations += check_formats(root, files)
     for violation in violations:
         print(violation)
     print(f"{len(files)} files checked, {len(violations)} violations")

@@ -3,15 +3,26 @@
 # Each stage has a budget in seconds on 2 cores; going over is printed, a failing stage ends the run.
 #
 # A stage whose rooms did not change runs its short form. `make nightly` sets RF_NIGHTLY: every stage runs its long form.
+#
+#   tools/ci.sh [STAGE...]    only the stages whose names begin so: tools/ci.sh references fuzzers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
 nightly=${RF_NIGHTLY:-}
 total_start=$SECONDS
 
+only=("$@")
+is_wanted() {  # is_wanted STAGE
+  local wanted
+  [ ${#only[@]} -gt 0 ] || return 0
+  for wanted in "${only[@]}"; do [[ $1 != "$wanted"* ]] || return 0; done
+  return 1
+}
+
 stage() {  # stage NAME BUDGET COMMAND...
   local name=$1 budget=$2 start=$SECONDS
   shift 2
+  is_wanted "$name" || return 0
   printf '\n== %s (budget %d s)\n' "$name" "$budget"
   "$@"
   local took=$((SECONDS - start))
@@ -49,7 +60,7 @@ run_programs() {  # run_programs PRESET PROGRAM...: whole test programs, two at 
 address_and_undefined() {
   local programs="engine_test tokenizer_hostile_test base_test thread_test tensor_test gguf_test gguf_large_file_test
     gguf_bad_input_test gguf_models_test tokenizer_test grammar_test chat_room_test jinja_test chat_template_test model_test weights_test
-    weights_memory_test kv_test plan_test http_test api_test server_test page_test"  # the longest first
+    weights_memory_test kv_test plan_test doctor_test http_test api_test server_test page_test"  # the longest first
   if has_changed cpu; then programs+=" cpu_test"; fi
   if has_changed gpu; then programs+=" gpu_emu_test gpu_kernels_test"; fi
   if [ -n "$nightly" ]; then
@@ -117,14 +128,15 @@ tidy() {
   echo "clang-tidy: $n_done of ${#files[@]} changed files, $n_with_findings with findings"
 }
 
-# The modules of both vendors, as far as their compilers are here. Two AMD targets stand for the eight unless what they
-# are compiled from has changed; hot kernels must not spill registers.
+# The modules of both vendors, as far as their compilers are here. Five AMD targets, one of each set of instructions, stand
+# for all; the nightly run builds every one.
 gpu_modules() {
-  local targets="gfx942;gfx1100" module
-  if has_changed gpu tensor; then
-    targets="gfx90a;gfx942;gfx1030;gfx1100;gfx1101;gfx1151;gfx1200;gfx1201"
+  local module
+  if [ -n "$nightly" ]; then
+    cmake --preset release -U RF_HIP_TARGETS >/dev/null
+  else
+    cmake --preset release -DRF_HIP_TARGETS="gfx90a;gfx942;gfx1030;gfx1100;gfx1201" >/dev/null
   fi
-  cmake --preset release -DRF_HIP_TARGETS="$targets" >/dev/null
   for module in hip cuda; do
     if ninja -C build/release -t query "$module" >/dev/null 2>&1; then
       cmake --build --preset release -j "$jobs" --target "$module"
@@ -133,14 +145,25 @@ gpu_modules() {
     fi
   done
   ctest --test-dir build/release --output-on-failure -R '^GpuModule'
-  tools/amd_registers.py
 }
 
-# Machine code of the two targets, executed: each kernel by its tests, one golden for each kind of family and of format.
-# The nightly run takes all goldens, and kernels in another order.
+# The assembly of every kernel file held to its table: one target of each set of instructions, by night all.
+amd_assembly() {
+  if [ -n "$nightly" ]; then
+    tools/amd_gates.py --targets all
+  elif has_changed tensor gpu; then
+    tools/amd_gates.py
+  fi
+}
+
+# Machine code, executed: each kernel by its tests on five targets; on two, the self-test, one golden for each kind of
+# family and one for each format. The nightly run takes all goldens, and kernels in another order.
 amd_machine_code() {
-  local goldens='MachineCodeOf|MachineCodeGoldens.*64_rows|MachineCodeFamilies.*_(gemma3|gpt_oss|qwen3moe|starcoder2)( |$)'
-  goldens+='|MachineCodeQuants.*_(Q8_0|Q4_K_M|IQ4_XS|F16)( |$)'
+  local goldens='MachineCodeOf|^MachineCodeGoldens.*64_rows|^MachineCodeQuants'
+  goldens+='|^MachineCodeFamilies.*_(gemma3|gpt_oss|qwen3moe|starcoder2)( |$)'
+  goldens+='|MachineCodeVariants.*/gfx(1100|942)_(gemma4_moe|llama4|step35|bailingmoe2|mimo2|bloom|lfm2|qwen35|mamba2|mamba)( |$)'
+  goldens+='|^MachineCodeEmbeddings.*_(bert_mean|bert_rank|modern_bert_cls)( |$)'
+  goldens+='|^OtherTargets/.*(llama_.*_64_rows|_gemma3|_qwen35|_Q4_K_M)( |$)'
   cmake --preset release -DRF_TESTS=ON >/dev/null
   if ! ninja -C build/release -t query hip >/dev/null 2>&1; then
     echo "no compiler for AMD's machine code here"
@@ -173,7 +196,7 @@ includes() {
 
 web() {
   cmake --preset release >/dev/null
-  cmake --build --preset release -j "$jobs" --target rocmforge
+  cmake --build --preset release -j "$jobs" --target rocmforge scripted_server
   tools/web_tests.sh
 }
 
@@ -203,6 +226,7 @@ packages() {
 }
 
 stage "GPU modules" 420 gpu_modules
+stage "AMD assembly" 300 amd_assembly
 stage "AMD machine code" 300 amd_machine_code
 stage "references" 300 references
 stage "serving" 240 serving

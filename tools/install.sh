@@ -5,11 +5,15 @@ set -euo pipefail
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
+# Whether the release has the package. apt-cache also succeeds, and prints nothing, for a name that other packages only
+# mention: libboost1.81-dev on Debian 13.
+is_known() { [ -n "$(apt-cache show "$1" 2>/dev/null)" ]; }
+
 # The name that counts; the last one where the release is said to have none (no list was fetched yet, or a mistake).
 choose() {
   local name
   for name in ${1//|/ }; do
-    if is_installed "$name" || apt-cache show "$name" >/dev/null 2>&1; then break; fi
+    if is_installed "$name" || is_known "$name"; then break; fi
   done
   echo "$name"
 }

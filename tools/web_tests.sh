@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# web_tests.sh [BINARY]: the web page in Chromium, and the API with OpenAI's client and promtool, against BINARY serving
-# the bundled model. Needs node, npm's registry and Chromium (make deps-web). Where one is missing it says so and passes;
-# in CI (CI=true) the programs should be there, and only a registry that does not answer is excused.
+# web_tests.sh [BINARY]: the web page in Chromium, and the APIs with their vendors' clients and promtool, against BINARY
+# serving the bundled model, and against tests/web/scripted_server in BINARY's build tree. Needs node, npm's registry and
+# Chromium (make deps-web). Where one is missing it says so and passes; in CI (CI=true) the programs should be there, and
+# only a registry that does not answer is excused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ROCMFORGE=${1:-$PWD/build/release/rocmforge}
+export SCRIPTED_SERVER=$(dirname "$ROCMFORGE")/tests/web/scripted_server
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rocmforge
 
 missing() {
@@ -23,7 +25,9 @@ fetch_promtool() {
   export PROMTOOL=$folder/usr/bin/promtool
 }
 
-[ -x "$ROCMFORGE" ] || { echo "no program at $ROCMFORGE: build it first"; exit 1; }
+for program in "$ROCMFORGE" "$SCRIPTED_SERVER"; do
+  [ -x "$program" ] || { echo "no program at $program: build it first"; exit 1; }
+done
 for program in node npm chromium; do
   command -v "$program" >/dev/null || missing "there is no $program (make deps-web installs it)"
 done

@@ -8,8 +8,8 @@
 //                     loading_stats, on_progress, evict, clear
 //   LazyTensor        a weight's name, type, shape, place in the file and final address
 //   Session           one sequence: tokens in, logits out                                  engine/session.h
-//   generate          a prompt continued, as text                                          engine/generate.h
-//   Conversation      turns of a chat on one session                                       engine/conversation.h
+//   Generator         prompts continued one after another, as text                         engine/generator.h
+//   Conversation      turns of a chat on one generator                                     engine/conversation.h
 //   Engine            many requests at once on one model, answered by events               engine/engine.h
 //   ModelRegistry     models by name, loaded when asked for                                engine/registry.h
 //   list_models       the models in folders, from their headers                            engine/model_list.h
@@ -18,10 +18,10 @@
 // examples/lazy_plan.cpp is a complete program; the tests build and run it.
 
 #include "base/result.h"
-#include "engine/chat_vocabulary.h"
+#include "chat/chat_vocabulary.h"
 #include "engine/conversation.h"
 #include "engine/engine.h"
-#include "engine/generate.h"
+#include "engine/generator.h"
 #include "engine/model.h"
 #include "engine/model_list.h"
 #include "engine/registry.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/thread.h"
+#include "base/trace.h"
 
 namespace rocmforge {
 
@@ -62,7 +63,10 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(size_t n_threads) : state_(std::make_unique<State>()) {
   if (n_threads == 0) n_threads = available_cores();
-  state_->workers = start_threads(n_threads - 1, [s = state_.get()](size_t) { s->work(); });
+  state_->workers = start_threads(n_threads - 1, [s = state_.get()](size_t) {
+    name_this_thread("compute");
+    s->work();
+  });
 }
 
 ThreadPool::~ThreadPool() {

@@ -1,5 +1,5 @@
 #pragma once
-// Reads one tool call behind its opening marker: its arguments become JSON as they come.
+// Reads one tool call after its opening marker, and writes its arguments as JSON while they arrive.
 
 #include <optional>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace rocmforge::chat {
 
-// A format's markers, made ready for one vocabulary.
+// A format's markers as patterns for one vocabulary.
 struct FormatPatterns {
   struct Opening {
     Pattern pattern;
@@ -23,9 +23,9 @@ struct FormatPatterns {
 
   FormatPatterns(const ToolFormat& format, std::span<const std::string> control);
 
-  std::vector<Opening> openings;  // of a call that follows text
-  std::vector<Opening> starts;    // and of one that begins where the prompt ends
-  std::vector<Opening> next;      // of one that follows another
+  std::vector<Opening> openings;  // openings of a call that follows text
+  std::vector<Opening> starts;    // of a call that begins where the prompt ends
+  std::vector<Opening> next;      // of a call that follows another call
   Patterns call_close, section_close, reasoning_open, reasoning_close, dropped, dropped_at_start;
   std::optional<Pattern> parameter_open, parameter_close;
   Units quote;
@@ -35,18 +35,18 @@ struct FormatPatterns {
 
 class CallReader {
  public:
-  static constexpr size_t kMaxHeld = 1u << 20;  // of one value that must be whole before it can be written
+  static constexpr size_t kMaxHeld = 1u << 20;  // bytes of a value that cannot be written before it is complete
 
   enum class Step : uint8_t { more, done, failed };
 
-  // All must outlive the reader. `needs_known_name`: a call of any other name fails.
+  // The arguments must outlive the reader. `needs_known_name`: a call of an unknown tool fails.
   CallReader(const ToolFormat& format, const FormatPatterns& patterns, const ToolSet& tools, Captures header,
              bool needs_known_name);
 
-  // Takes `n_taken` units from the front of `text`; `is_end`: no more will come. With `more` and none taken, it waits.
+  // Consumes the first n_taken units of `text`. `is_end`: the input ends here. `more` with n_taken 0: needs more input.
   Step step(UnitView text, bool is_end, size_t& n_taken);
 
-  // The name is known and the arguments have begun: from here on this is a call.
+  // Whether the name is known and the arguments have begun. From here on the text is certainly a call.
   bool is_ready() const { return is_ready_; }
   const std::string& name() const { return name_; }
   const std::string& id() const { return id_; }
@@ -85,7 +85,7 @@ class CallReader {
   bool is_nested_ = false;  // inside "function": {
   bool is_text_ = false;    // the arguments are JSON inside a string
   LiteralScanner scanner_;
-  std::string scratch_;  // a key, a name, a value that is held
+  std::string scratch_;  // a key, a name, or a held value
   bool in_value_ = false, is_string_ = false, began_on_line_ = false, is_value_empty_ = true;
   uint8_t types_ = kUnknown;
   size_t n_parameters_ = 0;

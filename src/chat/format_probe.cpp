@@ -94,24 +94,29 @@ struct Rendered {
   std::string prompt, turn;
 };
 
+// Calls of the probe take less than 1 KB in every format. Parsing a much longer text 34 times would take long.
+constexpr size_t kMaxTurnBytes = 64u << 10;
+
 // What the template writes for the calls, behind the prompt that they answer.
-std::optional<Rendered> render(const tokenizer::ChatTemplate& chat_template, const Probe& probe, bool with_results) {
-  tokenizer::ChatRequest request;
+std::optional<Rendered> render(const ChatTemplate& chat_template, const Probe& probe, bool with_results,
+                               const LoadControl& control) {
+  ChatRequest request;
   request.tools = *parse_tools(kTools);
   request.messages = {message("user", "hi")};
-  const auto prompt = chat_template.render(request);
+  const auto prompt = chat_template.render(request, control);
   if (!prompt.ok()) return std::nullopt;
   request.messages.push_back(probe.turn());
   if (with_results) {
     for (size_t i = 0; i < probe.n_calls; i++) request.messages.push_back(probe.result(i));
   }
   request.add_generation_prompt = false;
-  const auto whole = chat_template.render(request);
+  const auto whole = chat_template.render(request, control);
   if (!whole.ok()) return std::nullopt;
   const auto [end, unused] = std::ranges::mismatch(*prompt, *whole);
   auto n = static_cast<size_t>(end - prompt->begin());
   // Not in the middle of a tag: the prompt may end with another one that begins alike.
   if (const size_t tag = prompt->rfind('<', n); tag < n && prompt->find('>', tag) >= n) n = tag;
+  if (whole->size() - n > kMaxTurnBytes) return std::nullopt;
   return Rendered{prompt->substr(0, n), whole->substr(n)};
 }
 
@@ -173,17 +178,22 @@ std::string_view name_of(FoundBy found_by) {
   return "";
 }
 
-FormatChoice find_format(const tokenizer::ChatTemplate& chat_template,
-                         const std::function<bool(std::string_view)>& contains) {
+Result<FormatChoice> find_format(const ChatTemplate& chat_template,
+                                 const std::function<bool(std::string_view)>& contains, const LoadControl& control) {
   const FormatChoice by_instruction = {find_tool_format("hermes"), FoundBy::instruction};
+  const LoadControl limited = control.within(kMaxProbeTime);
   for (const std::string_view arguments : {kNasty, kPlain}) {
     for (const size_t n_calls : {2, 1}) {
       for (const bool ids_hold_names : {false, true}) {
         for (const bool with_results : {false, true}) {
+          if (auto in_time = limited.check(); !in_time.ok()) {
+            if (in_time.error().code == ErrorCode::cancelled) return std::move(in_time).error().in("chat: tool format");
+            continue;
+          }
           const Probe probe{arguments, n_calls, ids_hold_names};
-          const auto rendered = render(chat_template, probe, with_results);
+          const auto rendered = render(chat_template, probe, with_results, limited);
           if (!rendered || rendered->turn.find(kFirst) == std::string::npos) continue;
-          if (const ToolFormat* format = recover(*rendered, probe)) return {format, FoundBy::probe};
+          if (const ToolFormat* format = recover(*rendered, probe)) return FormatChoice{format, FoundBy::probe};
         }
       }
     }

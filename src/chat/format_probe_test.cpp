@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "support/support.h"
 
@@ -14,10 +15,10 @@ using testing::read_text;
 FormatChoice format_of(std::string text, std::vector<std::string> tokens = {}) {
   static const gguf::Metadata empty;
   const auto contains = [tokens](std::string_view name) { return std::ranges::find(tokens, name) != tokens.end(); };
-  auto loaded = tokenizer::ChatTemplate::load(empty, {.bos = "<s>", .eos = "</s>", .contains = contains},
-                                              {.text = text, .name = {}});
+  auto loaded =
+      ChatTemplate::load(empty, {.bos = "<s>", .eos = "</s>", .contains = contains}, {.text = text, .name = {}});
   EXPECT_TRUE(loaded.ok());
-  return loaded.ok() ? find_format(*loaded, contains) : FormatChoice{};
+  return loaded.ok() ? *find_format(*loaded, contains) : FormatChoice{};
 }
 
 struct Known {
@@ -100,6 +101,23 @@ TEST(FormatProbe, AModelWithoutAFormatIsToldOne) {
   const FormatChoice choice = format_of("{% for m in messages %}{{ m.role + m.content }}{% endfor %}");
   EXPECT_EQ(choice.format->name, "hermes");
   EXPECT_EQ(choice.found_by, FoundBy::instruction);
+}
+
+// A hostile template can make each of 32 renderings take a quarter of a second.
+TEST(FormatProbe, StopsWhenToldToAndAfterItsTime) {
+  const gguf::Metadata empty;
+  const std::string slow =
+      "{% for i in range(1000) %}{% for j in range(1000) %}{% set x = 'abc' * 100 %}{% endfor %}{% endfor %}";
+  const auto loaded = ChatTemplate::load(empty, {}, {.text = slow, .name = {}});
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  const auto contains = [](std::string_view) { return false; };
+  std::atomic<bool> stop = true;
+  EXPECT_EQ(find_format(*loaded, contains, LoadControl(&stop)).error().code, ErrorCode::cancelled);
+  const TimePoint began = std::chrono::steady_clock::now();
+  const auto found = find_format(*loaded, contains);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kMaxProbeTime + std::chrono::seconds(1));
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->found_by, FoundBy::instruction);
 }
 
 }  // namespace

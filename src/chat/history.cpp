@@ -8,8 +8,6 @@
 namespace rocmforge::chat {
 namespace {
 
-using tokenizer::ChatRequest;
-
 JsonValue* find_member(JsonValue& value, std::string_view key) {
   auto* object = std::get_if<JsonObject>(&value.state());
   if (!object) return nullptr;
@@ -241,8 +239,7 @@ std::string nine_letters_of(const std::string& id) {
   return out;
 }
 
-Result<std::string> render_chat(const tokenizer::ChatTemplate& chat_template, const ModelFormat& format,
-                                ChatRequest request) {
+Result<std::string> render_chat(const ChatTemplate& chat_template, const ModelFormat& format, ChatRequest request) {
   name_results(request.messages);
   name_reasoning(request.messages, chat_template.text());
   if (format.format) map_ids(request.messages, format.format->id_form);

@@ -10,16 +10,16 @@ namespace {
 
 using testing::read_text;
 
-tokenizer::ChatTemplate template_of(std::string text) {
+ChatTemplate template_of(std::string text) {
   static const gguf::Metadata empty;
-  tokenizer::ChatVocabulary vocabulary{"<s>", "</s>", [](std::string_view) { return false; }};
-  auto loaded = tokenizer::ChatTemplate::load(empty, std::move(vocabulary), {.text = std::move(text), .name = {}});
+  ChatVocabulary vocabulary{"<s>", "</s>", [](std::string_view) { return false; }};
+  auto loaded = ChatTemplate::load(empty, std::move(vocabulary), {.text = std::move(text), .name = {}});
   EXPECT_TRUE(loaded.ok());
   return std::move(*loaded);
 }
 
-ModelFormat format_of(const tokenizer::ChatTemplate& chat_template) {
-  const FormatChoice found = find_format(chat_template, [](std::string_view) { return false; });
+ModelFormat format_of(const ChatTemplate& chat_template) {
+  const FormatChoice found = *find_format(chat_template, [](std::string_view) { return false; });
   return {.format = found.format,
           .found_by = found.found_by,
           .is_told = found.found_by == FoundBy::instruction,
@@ -27,8 +27,8 @@ ModelFormat format_of(const tokenizer::ChatTemplate& chat_template) {
           .control = {}};
 }
 
-tokenizer::ChatRequest conversation(std::string_view messages, std::string_view tools = "[]") {
-  tokenizer::ChatRequest request;
+ChatRequest conversation(std::string_view messages, std::string_view tools = "[]") {
+  ChatRequest request;
   request.messages = *parse_tools(messages);
   request.tools = *parse_tools(tools);
   return request;

@@ -1,11 +1,11 @@
 #pragma once
-// Reads one value as models write them, byte by byte, and writes it as JSON.
+// Converts one value written by a model to JSON, byte by byte.
 //
-// JSON comes out as it was written: spelling of numbers, order of keys, white space. What else is understood: single
-// quotes, raw line breaks in strings, Python's words and tuples, keys without quotes, a comma too many, and strings
-// between a marker of the format's own (Gemma).
+// JSON is copied unchanged: spelling of numbers, order of keys, white space. Also accepted: single quotes, raw line
+// breaks in strings, Python's words and tuples, keys without quotes, a trailing comma, and strings between a marker of
+// the format (Gemma).
 //
-// Memory: one level of nesting is a byte, at most kMaxDepth; a number or word at most kMaxWord bytes are held back.
+// Memory: a byte per level of nesting, at most kMaxDepth; at most kMaxWord bytes of a number or word are held back.
 
 #include <string>
 #include <string_view>
@@ -20,9 +20,9 @@ class LiteralScanner {
   static constexpr size_t kMaxDepth = 60, kMaxWord = 512;
 
   enum class Step : uint8_t {
-    more,    // taken
-    done,    // taken, and the value is complete
-    before,  // the value was complete before this unit, which is not taken
+    more,    // consumed
+    done,    // consumed, and the value is complete
+    before,  // not consumed: the value was complete before this unit
     failed,
   };
 
@@ -30,7 +30,7 @@ class LiteralScanner {
   explicit LiteralScanner(UnitView quote = {}) : quote_(quote) {}
 
   Step push(Unit unit, std::string& out);
-  // No more will come. True: the value is complete.
+  // Ends the input. Returns whether the value is complete.
   bool finish(std::string& out);
 
  private:
@@ -54,7 +54,7 @@ class LiteralScanner {
 
   UnitView quote_;
   State state_ = State::value;
-  bool may_close_ = false;  // a bracket may stand where a value or a key could
+  bool may_close_ = false;  // a closing bracket is allowed in place of a value or key
   bool is_key_ = false;     // the string is a key
   char string_quote_ = '"';
   size_t n_matched_ = 0;  // of quote_
@@ -63,7 +63,7 @@ class LiteralScanner {
   std::string held_;  // a comma and what follows it; a word; an escape
 };
 
-// A whole value as JSON; false: it is none.
+// Converts a whole value to JSON. Returns false if the text is no value.
 bool to_json(std::string_view text, std::string& out);
 
 }  // namespace rocmforge::chat

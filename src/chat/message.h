@@ -1,5 +1,5 @@
 #pragma once
-// A message of an assistant as a whole, and as JSON in the shape of Chat completions.
+// A complete message of an assistant, and its JSON as in OpenAI's Chat completions.
 
 #include <span>
 #include <string>
@@ -23,7 +23,7 @@ struct Message {
   void add(std::span<const MessageEvent> events);
 };
 
-// The whole of `text`, cut into pieces of `n_piece` bytes; 0: none.
+// Parses `text`, in pieces of `n_piece` bytes (0: in one piece).
 Message parse_message(std::string_view text, const ParserOptions& options, size_t n_piece = 0);
 
 // [{"id", "type", "function": {"name", "arguments"}}, ...]; calls without an id get call_INDEX.

@@ -24,15 +24,15 @@ std::vector<TokenId> marker_tokens(const ToolFormat& format, const tokenizer::To
   return out;
 }
 
-ModelFormat find_model_format(const tokenizer::ChatTemplate& chat_template, const tokenizer::Tokenizer& tokenizer,
-                              const std::string& name) {
+Result<ModelFormat> find_model_format(const ChatTemplate& chat_template, const tokenizer::Tokenizer& tokenizer,
+                                      const std::string& name, const LoadControl& control) {
   ModelFormat out;
   if (const ToolFormat* named = find_tool_format(name)) {
     out.format = named;
     out.found_by = FoundBy::option;
   } else {
-    const FormatChoice found =
-        find_format(chat_template, [&](std::string_view token) { return tokenizer.find(token).has_value(); });
+    const FormatChoice found = TRY(
+        find_format(chat_template, [&](std::string_view token) { return tokenizer.find(token).has_value(); }, control));
     out.format = found.format;
     out.found_by = found.found_by;
   }

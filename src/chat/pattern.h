@@ -1,5 +1,5 @@
 #pragma once
-// A marker of a tool format, matched at the beginning of a text of which more may come.
+// A marker of a tool format, matched at the beginning of a text that may still grow.
 
 #include <span>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rocmforge::chat {
 
-enum class Match : uint8_t { no, maybe, yes };  // maybe: what comes next decides
+enum class Match : uint8_t { no, maybe, yes };  // maybe: depends on the text to come
 
 struct Captures {
   std::string name = {}, id = {}, key = {}, type = {};
@@ -20,13 +20,13 @@ class Pattern {
  public:
   static constexpr size_t kMaxName = 256, kMaxSpace = 256;
 
-  // In the language of tool_format.h. What spells one of `control` in it is matched as a control token alone.
+  // `marker` is in the language of tool_format.h. Parts that spell one of `control` match that control token only.
   Pattern(std::string_view marker, std::span<const std::string> control);
 
-  // `is_end`: no more will come. On yes, `length` is how much of the text it takes.
+  // `is_end`: the text will not grow. On Match::yes, `length` is the length of the match.
   Match match(UnitView text, bool is_end, size_t& length, Captures* captures = nullptr) const;
 
-  // The unit it begins with; 0: any.
+  // The first unit of every match; 0: any unit.
   Unit first() const;
   bool empty() const { return elements_.empty(); }
 
@@ -41,10 +41,10 @@ class Pattern {
   std::vector<Element> elements_;
 };
 
-// A control token of `control` that `text` begins with, the longest; empty: none.
+// The longest of `control` that `text` begins with; empty if there is none.
 std::string_view control_at(std::string_view text, std::span<const std::string> control);
 
-// Text whose control tokens stand between kControlBegin and kControlEnd.
+// The text with its control tokens between kControlBegin and kControlEnd.
 std::string mark_controls(std::string_view text, std::span<const std::string> control);
 
 }  // namespace rocmforge::chat

@@ -1,5 +1,5 @@
 #pragma once
-// The tools of a request, as far as reading calls needs them: their names, and what types their parameters may have.
+// The tools of a request, as needed to read calls: their names, and the types of their parameters.
 
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ namespace rocmforge::chat {
 enum ValueTypes : uint8_t {
   kUnknown = 0,
   kString = 1,
-  kNumber = 2,  // integers, too
+  kNumber = 2,  // includes integers
   kBoolean = 4,
   kNull = 8,
   kArray = 16,
@@ -23,7 +23,7 @@ enum ValueTypes : uint8_t {
 class ToolSet {
  public:
   ToolSet() = default;
-  // Tools in OpenAI's form; what has no name is left out.
+  // Tools in OpenAI's form; tools without a name are left out.
   explicit ToolSet(const JsonArray& tools);
 
   bool empty() const { return tools_.empty(); }
@@ -34,7 +34,7 @@ class ToolSet {
   std::map<std::string, std::map<std::string, uint8_t, std::less<>>, std::less<>> tools_;
 };
 
-// A parameter's value that was written between tags, as JSON: a string stays as it is, the others are read.
+// The JSON of a parameter's value between tags: a string is quoted, values of other types are parsed.
 std::string tagged_json(std::string_view text, uint8_t types);
 
 }  // namespace rocmforge::chat

@@ -1,15 +1,17 @@
 #pragma once
-// Text as a parser of messages sees it: bytes, of which those of a control token carry a mark. So what a model writes
-// as a token of its own can be told from the same letters in ordinary text.
+// Text as the parser of messages sees it: bytes with a mark on those of control tokens. The mark distinguishes a
+// control token from the same letters in ordinary text.
 //
-// In a std::string a control token stands between kControlBegin and kControlEnd, bytes that UTF-8 never has.
+// In a std::string a control token stands between kControlBegin and kControlEnd, bytes that never occur in UTF-8.
 
 #include <string>
 #include <string_view>
 
+#include "tokenizer/control_marks.h"
+
 namespace rocmforge::chat {
 
-inline constexpr char kControlBegin = '\xFF', kControlEnd = '\xFE';
+using tokenizer::kControlBegin, tokenizer::kControlEnd;
 
 using Unit = char16_t;  // a byte, or a byte of a control token
 using Units = std::u16string;

@@ -40,7 +40,7 @@ void store_row(std::byte* head, const float* row, uint32_t size, KvType type, co
 
 void store_head(const KvCache& cache, const Kernels& kernels, const BatchSequence& sequence, uint32_t position,
                 uint32_t layer, KvPlane plane, uint64_t head, const float* row) {
-  std::byte* to = cache.head_at(sequence.pages[position / kPageTokens], layer, plane, head);
+  std::byte* to = cache.head_at(cache.page_of(sequence, layer, position / kPageTokens), layer, plane, head);
   const KvLayer& of = cache.layer(layer);
   store_row(to, row, plane == KvPlane::keys ? of.key_size : of.value_size, cache.shape().type, kernels, plane,
             position % kPageTokens);
@@ -55,6 +55,7 @@ void store_kv(const KvCache& cache, const Kernels& kernels, Workers& workers, co
   const auto store = [&](size_t head) {
     for (const BatchSequence& sequence : batch.sequences) {
       for (uint32_t r = 0; r < sequence.n_rows; r++) {
+        if (sequence.first_position + r < sequence.first_stored) continue;
         const float* row = rows + uint64_t{sequence.first_row + r} * width + head * size;
         store_head(cache, kernels, sequence, sequence.first_position + r, layer, plane, head, row);
       }
@@ -122,7 +123,8 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
   };
   const auto begin_of = [&](uint32_t i) { return begin_at(first_position + i / group); };
   const auto keys_of = [&](const Task& of, uint32_t page, uint32_t n_positions) {
-    return cache.keys(of.sequence->pages[page], step.layer, of.kv_head, step.head_size, n_positions);
+    return cache.keys(cache.page_of(*of.sequence, step.layer, page), step.layer, of.kv_head, step.head_size,
+                      n_positions);
   };
   const void* keys_of_next_task = nullptr;
   if (next_task != nullptr) {
@@ -135,8 +137,8 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
   // Queries [first, first + n) against the first n_positions of page p of the sequence.
   const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
     const FloatRows keys = keys_of(task, p_index, n_positions);
-    const FloatRows values =
-        cache.values(task.sequence->pages[p_index], step.layer, task.kv_head, value_size, n_positions);
+    const FloatRows values = cache.values(cache.page_of(*task.sequence, step.layer, p_index), step.layer, task.kv_head,
+                                          value_size, n_positions);
     weighted_sum(keys, {&s.q[first], &s.score_rows[first], n, 0}, nullptr, values.data);
     for (uint32_t i = first; i < first + n; i++) {
       float* scores = s.score_rows[i];

@@ -15,6 +15,8 @@
 #include "cpu/memory.h"
 #include "cpu/placement.h"
 #include "cpu/rope.h"
+#include "cpu/state_cache.h"
+#include "cpu/text_attention.h"
 #include "cpu/weight.h"
 #include "cpu/workers.h"
 #include "plan/backend.h"
@@ -43,6 +45,8 @@ class CpuBackend final : public Backend {
   Result<void> run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) override;
   Result<void> read(std::span<float> out, SlotId slot) override;
   Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override;
+  Result<std::span<const RowCandidates>> read_allowed_candidates(std::span<const AllowedTokens> rows,
+                                                                 SlotId logits) override;
 
   // The same with weights from anywhere.
   using FindWeight = std::function<cpu::Weight(WeightId)>;
@@ -67,10 +71,13 @@ class CpuBackend final : public Backend {
   uint32_t max_rows_ = 0, max_outputs_ = 0;
   uint32_t n_rows_ = 0, n_outputs_ = 0;    // of the last batch
   std::vector<RowCandidates> candidates_;  // as many as were read at once: nothing to allocate or clear in a step
+  std::vector<RowCandidates> allowed_candidates_;
   cpu::KvCache kv_;
+  cpu::StateCache states_;
   cpu::Multiplier multiplier_;
   cpu::Experts experts_;
   cpu::Attention attention_;
+  cpu::TextAttention text_attention_;
   cpu::RopeAngles rope_;
 };
 

@@ -2,6 +2,8 @@
 // The bytes behind page ids. A page holds kPageTokens positions of every layer; inside, heads lie apart, and a head's
 // keys and values are two small matrices, one behind the other, as attention reads them:
 //
+// Windowed layers may have pages of their own, which lie behind the others.
+//
 //   page -> layer -> head -> keys: element -> position (64) | values: position (64) -> element
 //
 // So a query's scores are a sum of rows of keys, as its output is a sum of rows of values: nothing is ever summed
@@ -18,6 +20,7 @@
 #include "cpu/memory.h"
 #include "kv/page.h"
 #include "plan/backend.h"
+#include "plan/batch.h"
 
 namespace rocmforge::cpu {
 
@@ -28,6 +31,9 @@ struct KvShape {
   uint32_t head_size = 0;  // divides width; width itself when it is not known
   KvType type = KvType::f16;
   std::vector<KvLayer> layers = {};  // where layers differ; then width and head_size say nothing
+  // Pages of windowed layers and which layers these are; 0: they are in the other pages.
+  uint32_t n_window_pages = 0;
+  std::vector<uint8_t> windowed = {};
 
   uint64_t element_bytes() const { return type == KvType::f16 ? 2 : 4; }
   KvLayer layer(uint32_t i) const {
@@ -38,14 +44,18 @@ struct KvShape {
     const KvLayer of = layer(i);
     return CheckedU64(uint64_t{of.key_size} + of.value_size) * of.n_heads * kPageTokens * element_bytes();
   }
-  CheckedU64 page_bytes() const {
-    if (layers.empty()) return n_layers == 0 ? CheckedU64(0u) : layer_bytes(0) * n_layers;
+  bool in_window_pages(uint32_t i) const { return n_window_pages > 0 && !windowed.empty() && windowed[i] != 0; }
+  // Of a page of windowed layers, or of the others.
+  CheckedU64 page_bytes(bool of_windows = false) const {
     CheckedU64 total = 0u;
-    for (uint32_t i = 0; i < n_layers; i++) total = total + layer_bytes(i);
+    for (uint32_t i = 0; i < n_layers; i++) {
+      if (in_window_pages(i) == of_windows) total = total + layer_bytes(i);
+    }
     return total;
   }
   uint64_t total_bytes() const {  // more than any machine has when it does not fit 64 bits
-    return (page_bytes() * n_pages).get().value_or(std::numeric_limits<uint64_t>::max());
+    const CheckedU64 total = page_bytes() * n_pages + page_bytes(true) * n_window_pages;
+    return total.get().value_or(std::numeric_limits<uint64_t>::max());
   }
 };
 
@@ -56,12 +66,21 @@ class KvCache {
   KvCache() = default;
   KvCache(const KvShape& shape, Memory memory) : shape_(shape), memory_(std::move(memory)) {
     CHECK(memory_.size() >= shape.total_bytes());
-    page_bytes_ = shape.page_bytes().value();
-    uint64_t at = 0;
+    // Pages of windowed layers lie behind the others.
+    const uint64_t page_bytes = shape.page_bytes().value(), window_bytes = shape.page_bytes(true).value();
+    uint64_t at = 0, at_window = page_bytes * shape.n_pages;
     for (uint32_t i = 0; i < shape.n_layers; i++) {
-      places_.push_back({at, shape.layer(i)});
-      at += shape.layer_bytes(i).value();
+      const bool is_windowed = shape.in_window_pages(i);
+      uint64_t& begin = is_windowed ? at_window : at;
+      places_.push_back({begin, is_windowed ? window_bytes : page_bytes,
+                         is_windowed ? shape.n_window_pages : shape.n_pages, shape.layer(i)});
+      begin += shape.layer_bytes(i).value();
     }
+  }
+
+  // The page of a sequence that holds this layer's position.
+  PageId page_of(const BatchSequence& sequence, uint32_t layer, uint32_t page) const {
+    return (shape_.in_window_pages(layer) ? sequence.window_pages : sequence.pages)[page];
   }
 
   const KvShape& shape() const { return shape_; }
@@ -72,12 +91,13 @@ class KvCache {
 
   // Where a cache's head begins.
   std::byte* head_at(PageId page, uint32_t layer, KvPlane plane, uint64_t head) const {
-    CHECK(page.value < shape_.n_pages && layer < places_.size() && head < places_[layer].layer.n_heads);
+    CHECK(layer < places_.size());
     const Place& place = places_[layer];
+    CHECK(page.value < place.n_pages && head < place.layer.n_heads);
     const uint64_t position_bytes = kPageTokens * shape_.element_bytes();
     const uint64_t key_bytes = position_bytes * place.layer.key_size;
     const uint64_t head_bytes = key_bytes + position_bytes * place.layer.value_size;
-    return memory_.data() + page.value * page_bytes_ + place.begin + head * head_bytes +
+    return memory_.data() + page.value * place.page_bytes + place.begin + head * head_bytes +
            (plane == KvPlane::values ? key_bytes : 0);
   }
 
@@ -108,11 +128,12 @@ class KvCache {
   }
 
   struct Place {
-    uint64_t begin;  // in a page
+    uint64_t begin;  // of the first page's part
+    uint64_t page_bytes;
+    uint32_t n_pages;
     KvLayer layer;
   };
   std::vector<Place> places_;  // by layer
-  uint64_t page_bytes_ = 0;
   KvShape shape_;
   Memory memory_;
 };

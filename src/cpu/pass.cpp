@@ -260,6 +260,7 @@ void CpuBackend::Pass::store_head(const CachedAttend& step, const BatchSequence&
     self_.rope_.rotate({row(step.attend.q, r) + kv_head * group * n, group * n}, n, r);
     self_.rope_.rotate({keys, n}, n, r);
   }
+  if (sequence.first_position < sequence.first_stored) return;
   const auto store_one = [&](cpu::KvPlane plane, const float* from) {
     cpu::store_head(self_.kv_, kernels(), sequence, sequence.first_position, step.store.layer, plane, kv_head, from);
   };
@@ -292,9 +293,14 @@ void CpuBackend::Pass::operator()(const TakeRows& step) const {
 }
 
 void CpuBackend::Pass::operator()(const TakeColumns& step) const {
-  CHECK(uint64_t{step.first} + slot(step.out).width <= slot(step.in).width);
-  each_row(step.out,
-           [&](size_t r) { std::copy_n(row(step.in, r) + step.first, slot(step.out).width, row(step.out, r)); });
+  const uint32_t in_width = slot(step.in).width, out_width = slot(step.out).width;
+  const uint32_t period = step.period != 0 ? step.period : in_width, n = step.period != 0 ? step.n : out_width;
+  CHECK(period > 0 && uint64_t{step.first} + n <= period && in_width % period == 0);
+  CHECK(step.out_first + uint64_t{in_width / period} * n <= out_width);
+  each_row(step.out, [&](size_t r) {
+    float* to = row(step.out, r) + step.out_first;
+    for (uint32_t at = step.first; at < in_width; at += period, to += n) std::copy_n(row(step.in, r) + at, n, to);
+  });
 }
 
 // ---- what few families compute ----
@@ -314,8 +320,35 @@ void CpuBackend::Pass::operator()(const Gate& step) const {
 }
 
 void CpuBackend::Pass::operator()(const Scale& step) const {
-  const float scale = number_of(step.weight);
-  each_row(step.slot, [&](size_t r) { cpu::scale_row(row(step.slot, r), slot(step.slot).width, scale); });
+  const cpu::Vector by = vector_of(step.weight);
+  const uint32_t width = slot(step.slot).width;
+  CHECK(by.values.size() == 1 || by.values.size() == width);
+  each_row(step.slot, [&](size_t r) {
+    float* x = row(step.slot, r);
+    if (by.values.size() == 1) return cpu::scale_row(x, width, by.values[0]);
+    for (uint32_t i = 0; i < width; i++) x[i] *= by.values[i];
+  });
+}
+
+void CpuBackend::Pass::operator()(const MixStreams& step) const {
+  const uint32_t width = slot(step.in).width / step.n_in;
+  CHECK(slot(step.in).width == width * step.n_in && slot(step.out).width == width * step.n_out);
+  CHECK(step.in != step.out || (step.n_in == 1 && step.n_out == 1));
+  CHECK(!step.coefficients || slot(*step.coefficients).width == step.n_in * step.n_out);
+  each_row(step.out, [&](size_t r) {
+    const float* by = step.coefficients ? row(*step.coefficients, r) : nullptr;
+    cpu::mix_streams(row(step.out, r), row(step.in, r), by, width, step);
+  });
+}
+
+void CpuBackend::Pass::operator()(const MatchLength& step) const {
+  const uint32_t width = slot(step.slot).width, n = slot(step.like).width;
+  CHECK(n > 0 && width % n == 0 && step.slot != step.like);
+  each_row(step.slot, [&](size_t r) { cpu::match_length(row(step.slot, r), width, row(step.like, r), n); });
+}
+
+void CpuBackend::Pass::operator()(const CutRow& step) const {
+  each_row(step.slot, [&](size_t r) { cpu::cut_row(row(step.slot, r), slot(step.slot).width, step.factor); });
 }
 
 void CpuBackend::Pass::operator()(const WeighExperts& step) const {

@@ -33,6 +33,19 @@ class CpuBackend::Pass {
   void operator()(const TakeColumns& step) const;
   void operator()(const WeighExperts& step) const;
 
+  // pass_recurrent.cpp
+  void operator()(const Convolve& step) const;
+  void operator()(const Scan& step) const;
+  void operator()(const DeltaRule& step) const;
+
+  // pass_text.cpp
+  void operator()(const AttendBothWays& step) const;
+  void operator()(const Pool& step) const;
+  void operator()(const AddVector& step) const;
+  void operator()(const MixStreams& step) const;
+  void operator()(const MatchLength& step) const;
+  void operator()(const CutRow& step) const;
+
   void operator()(const RowChain& step) const { run_rows(step.out(), operations_of(step.steps)); }
   void operator()(const RowsMatmul& step) const { multiply(step.product, operations_of(step.before)); }
   void operator()(const CachedAttend& step) const;
@@ -70,6 +83,13 @@ class CpuBackend::Pass {
   // What a product's outputs go through after it.
   void finish_part(const Matmul& step, const Matmul::Part& part) const;
   void attend(const Attend& step, const cpu::Attention::Before& before) const;
+  // Where the state that a sequence begins with lies, null where that is zeros; and where the one it leaves goes.
+  struct States {
+    const float* before;
+    float* after;
+  };
+  States states_of(const BatchSequence& sequence, uint32_t layer, uint32_t state_at) const;
+
   void prepare_rope(const Rope& step) const;
   // Of a sequence's one row: rotates a key-value head and its queries, and stores it.
   void store_head(const CachedAttend& step, const BatchSequence& sequence, uint32_t kv_head) const;

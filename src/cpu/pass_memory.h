@@ -1,5 +1,5 @@
 #pragma once
-// What a pass takes of memory on the CPU.
+// The memory of a pass on the CPU.
 
 #include <algorithm>
 
@@ -33,8 +33,14 @@ inline uint32_t max_input_width(const PassMemory& memory) {
 
 inline KvShape kv_shape(const PassMemory& memory) {
   const uint32_t head_size = memory.kv_head_size != 0 ? memory.kv_head_size : std::max(memory.kv_width, 1u);
-  return {memory.n_pages, memory.n_layers, memory.kv_width,
-          head_size,      memory.kv_type,  {memory.kv_layers.begin(), memory.kv_layers.end()}};
+  return {.n_pages = memory.n_pages,
+          .n_layers = memory.n_layers,
+          .width = memory.kv_width,
+          .head_size = head_size,
+          .type = memory.kv_type,
+          .layers = {memory.kv_layers.begin(), memory.kv_layers.end()},
+          .n_window_pages = memory.n_window_pages,
+          .windowed = {memory.windowed.begin(), memory.windowed.end()}};
 }
 
 }  // namespace rocmforge::cpu

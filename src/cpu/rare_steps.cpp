@@ -67,9 +67,49 @@ void gate(float* out, const float* in, size_t n, const float* gates, size_t n_ga
   CHECK(n_gates > 0 && n % n_gates == 0 && kind != OutputGate::none);
   const size_t each = n / n_gates;
   for (size_t g = 0; g < n_gates; g++) {
-    const float by = kind == OutputGate::sigmoid ? sigmoid(gates[g]) : softplus(gates[g]);
+    const float by = kind == OutputGate::plain     ? gates[g]
+                     : kind == OutputGate::sigmoid ? sigmoid(gates[g])
+                                                   : softplus(gates[g]);
     for (size_t i = g * each; i < (g + 1) * each; i++) out[i] = in[i] * by;
   }
+}
+
+void mix_streams(float* out, const float* in, const float* coefficients, size_t width, const MixStreams& step) {
+  for (uint32_t j = 0; j < step.n_out; j++) {
+    for (size_t i = 0; i < width; i++) {
+      float sum = 0;
+      for (uint32_t k = 0; j >= step.first && k < step.n_in; k++) {
+        const float by = coefficients != nullptr ? coefficients[j * step.n_in + k] + step.offset : 1.0f;
+        sum += by * in[k * width + i];
+      }
+      out[j * width + i] = sum * step.scale;
+    }
+  }
+}
+
+void match_length(float* values, size_t n_values, const float* like, size_t n) {
+  const auto squares = [&](const float* of) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += double{of[i]} * of[i];
+    return sum;
+  };
+  const double wanted = squares(like);
+  for (float* to = values; to != values + n_values; to += n) {
+    const double is = squares(to);
+    if (is == 0) continue;
+    const auto by = static_cast<float>(std::sqrt(wanted / is));
+    for (size_t i = 0; i < n; i++) to[i] *= by;
+  }
+}
+
+void cut_row(float* values, size_t n, float factor) {
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < n; i++) sum += values[i];
+  const double mean = sum / static_cast<double>(n);
+  for (size_t i = 0; i < n; i++) squares += (values[i] - mean) * (values[i] - mean);
+  const double deviation = n > 1 ? std::sqrt(squares / static_cast<double>(n - 1)) : 0;
+  const auto cut = static_cast<float>(mean + factor * deviation);
+  for (size_t i = 0; i < n; i++) values[i] = std::max(values[i] - cut, 0.0f);
 }
 
 void clamp(float* values, size_t n, float limit) {

@@ -1,5 +1,5 @@
 #pragma once
-// What few families compute, row by row: plain loops, the same on every instruction set. Outputs may be inputs.
+// Steps that few families have, row by row: plain loops, the same on every instruction set. Outputs may be inputs.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,16 @@ void activate(float* to, const float* gate, const float* up, size_t n, const Act
 // out = in * gate, where each of n_gates numbers is for n / n_gates consecutive elements. REQUIRES: n_gates divides n
 void gate(float* out, const float* in, size_t n, const float* gates, size_t n_gates, OutputGate kind);
 
+// A row of streams (plan/step.h, MixStreams). coefficients may be null.
+void mix_streams(float* out, const float* in, const float* coefficients, size_t width, const MixStreams& step);
+// Every n elements of values become as long as the n of `like`.
+void match_length(float* values, size_t n_values, const float* like, size_t n);
+// What is above mean + factor * deviation, less that; else 0.
+void cut_row(float* values, size_t n, float factor);
+
 void clamp(float* values, size_t n, float limit);
 
-// What a query at the position is multiplied by.
+// The factor of a query at this position.
 float temperature_at(const Temperature& temperature, uint32_t position);
 
 // The experts that a row may choose (plan/step.h, Route): ranks of the others become minus infinity.

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "chat/message_parser.h"
+#include "chat/prompt.h"
+#include "engine/message_constraint.h"
+
 namespace rocmforge {
 
 std::vector<ChatMessage> Conversation::messages() const {
@@ -13,51 +17,67 @@ std::vector<ChatMessage> Conversation::messages() const {
   return all;
 }
 
-Result<std::vector<TokenId>> Conversation::prompt() const {
-  tokenizer::ChatRequest request;
+chat::ChatRequest Conversation::request() const {
+  chat::ChatRequest request;
   for (const ChatMessage& m : messages()) {
-    request.messages.push_back(JsonObject{{"role", m.role}, {"content", m.content}});
+    JsonObject message{{"role", m.role}, {"content", m.content}};
+    if (!m.reasoning.empty()) message.emplace_back("reasoning_content", m.reasoning);
+    request.messages.push_back(std::move(message));
   }
-  return tokenizer_.encode(TRY(template_.render(request)), {.parse_special = true, .add_bos = true});
+  return request;
 }
 
-Result<Answer> Conversation::answer(const GenerateOptions& options, const TextReceiver& receive) {
-  const std::vector<TokenId> tokens = TRY(prompt());
-  if (tokens.empty()) return Error{ErrorCode::invalid_argument, "chat: the template made nothing of the conversation"};
+Result<Answer> Conversation::answer(const GenerateOptions& options, const PartReceiver& receive) {
+  chat::ParserOptions parts{.format = format_.format, .control = format_.control, .reads_calls = false};
+  const std::vector<TokenId> prompt =
+      TRY(chat::encode_chat(template_, format_, tokenizer_, request(), &parts.prompt_tail));
+  if (prompt.empty()) return Error{ErrorCode::invalid_argument, "chat: the template made nothing of the conversation"};
   // The last token's row of logits begins the answer, so at least that one is evaluated.
-  if (tokens.size() >= session_.n_context()) {
+  if (prompt.size() >= generator_.n_context()) {
     return Error{ErrorCode::limit_exceeded,
                  fmt::format("chat: the conversation of {} tokens leaves no room for an answer "
                              "in the context of {}",
-                             tokens.size(), session_.n_context())};
+                             prompt.size(), generator_.n_context())};
   }
   GenerateOptions limited = options;
   if (options.max_tokens == kHalfOfTheRest) {
-    limited.max_tokens = std::max<uint32_t>(1, (session_.n_context() - static_cast<uint32_t>(tokens.size())) / 2);
+    limited.max_tokens = std::max<uint32_t>(1, (generator_.n_context() - static_cast<uint32_t>(prompt.size())) / 2);
   }
-  const auto held = session_.tokens();
-  const auto differ = std::mismatch(held.begin(), held.end(), tokens.begin(), tokens.end() - 1).first;
+  limited.marked_tokens = format_.markers;
+  limited.constraint = {};
+  if (constraints_) {
+    const chat::MessageRules rules{.reasoning = chat::reasoning_start(parts), .answer = answer_};
+    limited.constraint = TRY(constrain_message(*constraints_, tokenizer_, format_, rules)).choice;
+  }
+
   Answer answer;
-  answer.n_held = static_cast<uint32_t>(differ - held.begin());
-  session_.rewind(answer.n_held);
-  const auto keep = [&](std::string_view piece) {
-    answer.text += piece;
-    return receive(piece);
+  chat::MessageParser parser(parts);
+  bool is_wanted = true;
+  const auto keep = [&](const std::vector<chat::MessageEvent>& events) {
+    for (const chat::MessageEvent& event : events) {
+      if (!is_wanted) break;
+      const bool is_reasoning = event.kind == chat::MessageEvent::Kind::reasoning;
+      (is_reasoning ? answer.reasoning : answer.text) += event.text;
+      is_wanted = receive(event.text, is_reasoning ? Part::reasoning : Part::content);
+    }
+    return is_wanted;
   };
-  answer.generated = TRY(generate(session_, tokenizer_, std::span(tokens).subspan(answer.n_held), limited, keep));
+  answer.generated = TRY(
+      generator_.generate(tokenizer_, prompt, limited, [&](std::string_view text) { return keep(parser.push(text)); }));
+  keep(parser.finish());
   answer.is_context_full =
       answer.generated.reason == FinishReason::length && answer.generated.tokens.size() < limited.max_tokens;
   answer.is_cut = options.max_tokens == kHalfOfTheRest && answer.generated.tokens.size() == limited.max_tokens;
   return answer;
 }
 
-Result<Answer> Conversation::ask(std::string_view text, const GenerateOptions& options, const TextReceiver& receive) {
+Result<Answer> Conversation::ask(std::string_view text, const GenerateOptions& options, const PartReceiver& receive) {
   turns_.push_back({"user", std::string(text)});
   Result<Answer> answered = answer(options, receive);
-  const bool is_unanswered =
-      !answered.ok() || (answered->text.empty() && answered->generated.reason == FinishReason::cancelled);
+  const bool is_unanswered = !answered.ok() || (answered->text.empty() && answered->reasoning.empty() &&
+                                                answered->generated.reason == FinishReason::cancelled);
   if (!is_unanswered) {
-    turns_.push_back({"assistant", answered->text});
+    turns_.push_back({"assistant", answered->text, answered->reasoning});
   } else {
     turns_.pop_back();
   }

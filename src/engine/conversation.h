@@ -1,6 +1,6 @@
 #pragma once
-// Turns of a conversation on one session. Each turn renders the whole conversation with the model's template; tokens
-// that the session holds already, from the beginning on, are not evaluated again.
+// A conversation on one generator. Each turn renders the whole conversation with the model's template; pages that the
+// generator has already computed are reused.
 //
 // Threads: one at a time.
 
@@ -10,9 +10,10 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "engine/generate.h"
-#include "engine/session.h"
-#include "tokenizer/chat_template.h"
+#include "chat/chat_template.h"
+#include "chat/model_format.h"
+#include "engine/generator.h"
+#include "grammar/vocabulary_constraints.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -20,47 +21,59 @@ namespace rocmforge {
 struct ChatMessage {
   std::string role;  // system, user, assistant
   std::string content;
+  std::string reasoning = {};  // the model's reasoning before the content
 };
 
 struct Answer {
-  std::string text;
+  std::string text, reasoning;
   Generated generated;
-  uint32_t n_held = 0;  // tokens of the prompt that were not evaluated again
   bool is_context_full = false;
-  bool is_cut = false;  // ended to keep room for a next question
+  bool is_cut = false;  // ended to leave room for a next question
 };
 
 class Conversation {
  public:
-  // All three must outlive the conversation.
-  Conversation(Session& session, const tokenizer::Tokenizer& tokenizer, const tokenizer::ChatTemplate& chat_template)
-      : session_(session), tokenizer_(tokenizer), template_(chat_template) {}
+  // All must outlive the conversation.
+  Conversation(Generator& generator, const tokenizer::Tokenizer& tokenizer, const chat::ChatTemplate& chat_template,
+               const chat::ModelFormat& format)
+      : generator_(generator), tokenizer_(tokenizer), template_(chat_template), format_(format) {}
 
-  // From the next turn on; empty: none. What was said stays.
+  // Used from the next turn on; empty: no system message. The messages stay.
   void set_system(std::string text) { system_ = std::move(text); }
-  // Forgets what was said; the system message stays.
+  // From the next turn on, what is said after reasoning is a text of `answer`. `constraints` must outlive this.
+  void constrain(grammar::VocabularyConstraints& constraints, grammar::Source answer) {
+    constraints_ = &constraints;
+    answer_ = std::move(answer);
+  }
+  // Forgets the messages; the system message stays.
   void reset() { turns_.clear(); }
 
   std::vector<ChatMessage> messages() const;
 
-  // At most this many tokens of an answer: half of what the context has left, so that there is room for a next
-  // question.
+  // Value of max_tokens: an answer may use half of the context's free positions, so that a next question fits.
   static constexpr uint32_t kHalfOfTheRest = 0;
 
-  // One turn. options.max_tokens may be kHalfOfTheRest. An answer that `receive` or `should_stop` ended is kept as far
-  // as it came; after an error the conversation is as it was. limit_exceeded: the conversation has no room in the
-  // context.
-  Result<Answer> ask(std::string_view text, const GenerateOptions& options, const TextReceiver& receive);
+  enum class Part : uint8_t { content, reasoning };
+  // Receives the answer's text as it is generated; false ends the answer.
+  using PartReceiver = std::function<bool(std::string_view text, Part part)>;
+
+  // One turn. options.max_tokens may be kHalfOfTheRest; options.constraint is not used. An answer that
+  // `receive` or `should_stop` ended is kept up to there; after an error the conversation is unchanged.
+  // limit_exceeded: the conversation has no room in the context.
+  Result<Answer> ask(std::string_view text, const GenerateOptions& options, const PartReceiver& receive);
 
  private:
-  Result<std::vector<TokenId>> prompt() const;
-  Result<Answer> answer(const GenerateOptions& options, const TextReceiver& receive);
+  chat::ChatRequest request() const;
+  Result<Answer> answer(const GenerateOptions& options, const PartReceiver& receive);
 
-  Session& session_;
+  Generator& generator_;
   const tokenizer::Tokenizer& tokenizer_;
-  const tokenizer::ChatTemplate& template_;
+  const chat::ChatTemplate& template_;
+  const chat::ModelFormat& format_;
   std::string system_;
   std::vector<ChatMessage> turns_;
+  grammar::VocabularyConstraints* constraints_ = nullptr;  // null: answers are free
+  grammar::Source answer_;
 };
 
 }  // namespace rocmforge

@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "base/thread.h"
+#include "base/trace.h"
 #include "base/units.h"
+#include "engine/cache_size.h"
+#include "engine/embedder.h"
 #include "engine/engine_core.h"
 
 namespace rocmforge {
@@ -30,21 +33,18 @@ uint32_t step_outputs(const EngineOptions& options) {
   return std::max(options.max_running, std::min(kEmbeddingRows, options.max_step_tokens));
 }
 
-// Pages for every running sequence at its longest, if kv_percent of what weights and workspaces leave hold them. Where
-// that is less than one sequence, up to all of what is left for one.
-uint32_t pages_that_fit(const ExecutionPlan& plan, const SchedulerOptions& options, const EngineOptions& asked) {
-  const uint64_t n_longest = pages_for_tokens(options.n_context);
-  const auto bill_of = [&](uint32_t n_pages) {
-    return plan.memory_bill(
-        plan.pass_memory(options.max_step_tokens, options.max_step_outputs, n_pages, asked.kv_type));
-  };
-  const uint64_t page_bytes = std::max<uint64_t>(1, bill_of(1).kv_bytes);
-  const uint64_t needed = bill_of(0).total();
+PassMemory pass_memory(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type) {
+  return plan.pass_memory(options.max_step_tokens, options.max_step_outputs, options.n_pages, kv_type, options.n_states,
+                          options.n_window_pages);
+}
+
+// What weights and workspaces leave for pages and states.
+uint64_t bytes_left(const ExecutionPlan& plan, SchedulerOptions options, const EngineOptions& asked) {
+  options.n_pages = options.n_states = options.n_window_pages = 0;
+  const MemoryBill bill = plan.memory_bill(pass_memory(plan, options, asked.kv_type));
   uint64_t limit = plan.budget_bytes() ? *plan.budget_bytes() : plan.backend().placement().available_bytes();
-  if (asked.max_bytes != 0) limit = std::min(limit, bill_of(0).held_bytes + asked.max_bytes);
-  const uint64_t n_left = (limit - std::min(limit, needed)) / page_bytes;
-  return static_cast<uint32_t>(std::min(options.max_running * n_longest,
-                                        std::max(n_left * asked.kv_percent / 100, std::min(n_left, n_longest))));
+  if (asked.max_bytes != 0) limit = std::min(limit, bill.held_bytes + asked.max_bytes);
+  return limit - std::min(limit, bill.total());
 }
 
 Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const EngineOptions& asked) {
@@ -57,11 +57,16 @@ Result<SchedulerOptions> scheduler_options(const ExecutionPlan& plan, const Engi
                            .max_running = asked.max_running,
                            .max_step_tokens = asked.max_step_tokens,
                            .max_step_outputs = step_outputs(asked)};
-  if (options.n_pages == 0) options.n_pages = pages_that_fit(plan, options, asked);
-  const PassMemory memory =
-      plan.pass_memory(options.max_step_tokens, options.max_step_outputs, std::max(options.n_pages, 1u), asked.kv_type);
+  if (!plan.has_logits()) {
+    options.whole_sequences = true;
+    options.max_step_tokens = std::max({options.max_step_tokens, options.n_context, plan.backend().rows_of_a_pass()});
+  }
+  divide_cache(options, CacheUnits::of(plan, asked.kv_type), bytes_left(plan, options, asked), asked.kv_percent);
+  const bool has_pages = options.n_pages > 0;
+  options.n_pages = std::max(options.n_pages, 1u);
+  const PassMemory memory = pass_memory(plan, options, asked.kv_type);
   TRY(plan.check_budget(memory));
-  if (options.n_pages == 0) {
+  if (!has_pages) {
     return Error{
         ErrorCode::out_of_memory,
         fmt::format("engine: {} needed with a single page of {} positions; allow more memory or choose smaller "
@@ -120,7 +125,8 @@ PassSize Engine::pass_size(const EngineOptions& options) {
   return {.max_rows = options.max_step_tokens,
           .max_outputs = step_outputs(options),
           .n_pages = pages_for_tokens(options.n_kv_tokens),
-          .kv_type = options.kv_type};
+          .kv_type = options.kv_type,
+          .in_token_loop = true};
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, const EngineOptions& options) {
@@ -128,6 +134,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, con
   const SchedulerOptions sizes = TRY(scheduler_options(model->plan(), options));
   auto state = std::make_unique<State>(std::move(model), *tokenizer, options, sizes);
   state->stats.n_pages = sizes.n_pages;
+  state->stats.n_states = sizes.n_states;
+  state->stats.n_window_pages = sizes.n_window_pages;
   state->stats.last_progress = options.clock();
   state->thread = TRY(start_thread([s = state.get()] { s->work(); }));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
@@ -141,7 +149,12 @@ Engine::~Engine() {
 
 Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiver) {
   State& s = *state_;
+  if (!s.model->plan().has_logits()) return no_logits(s.model->plan());
   TRY(check_options(request.sampling));
+  if (request.n_prompt_logprobs.value_or(0) > kMaxLogprobs) {
+    return bad_request(
+        fmt::format("{} logprobs of each token of the prompt; at most {}", *request.n_prompt_logprobs, kMaxLogprobs));
+  }
   TRY(s.check_tokens(request.prompt));
   const auto n_prompt = static_cast<uint64_t>(request.prompt.size());
   if (n_prompt >= s.n_context || n_prompt + request.max_tokens.value_or(0) > s.n_context) {
@@ -158,11 +171,7 @@ Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiv
 
 Result<RequestId> Engine::submit(EmbeddingRequest request, EventReceiver receiver) {
   State& s = *state_;
-  TRY(s.check_tokens(request.tokens));
-  if (request.tokens.size() > s.n_context) {
-    return Error{ErrorCode::limit_exceeded,
-                 fmt::format("engine: {} tokens exceed the context of {}", request.tokens.size(), s.n_context)};
-  }
+  TRY(check_embedding(request, s.model->plan(), s.n_context));
   return s.accept(request.client, request.tokens.size(), [&](RequestId id) {
     return std::make_unique<LiveRequest>(id, std::move(request), std::move(receiver), s.options.clock());
   });
@@ -226,6 +235,7 @@ void Engine::cancel(RequestId id) {
 // Our code throws nothing, but memory can run out, and what a step was at is not known then: all end, and the registry
 // makes another engine for who comes next.
 void Engine::State::work() {
+  name_this_thread("engine");
   for (bool goes_on = true; goes_on;) {
     try {
       goes_on = work_once();
@@ -285,6 +295,10 @@ void Engine::State::publish() {
   stats.n_waiting = now.scheduler.n_waiting;
   stats.n_pages_used = now.scheduler.n_pages_used;
   stats.n_pages_cached = now.scheduler.n_pages_cached;
+  stats.n_states_used = now.scheduler.n_states_used;
+  stats.n_states_cached = now.scheduler.n_states_cached;
+  stats.n_window_pages_used = now.scheduler.n_window_pages_used;
+  stats.n_window_pages_cached = now.scheduler.n_window_pages_cached;
   death = core.death();
   stats.is_dead = core.is_dead();
   stats.n_finished = now.n_finished;
@@ -293,10 +307,13 @@ void Engine::State::publish() {
   stats.n_prompt_tokens = now.n_prompt_tokens;
   stats.n_generated_tokens = now.n_generated_tokens;
   stats.n_prefix_queries = now.scheduler.n_prefix_queries;
+  stats.n_prefix_matched = now.scheduler.n_prefix_matched;
   stats.n_prefix_hits = now.scheduler.n_prefix_hits;
+  stats.n_recomputed = now.scheduler.n_recomputed;
   stats.n_preemptions = now.scheduler.n_preemptions;
   stats.n_device_errors = now.n_device_errors;
   stats.n_not_finite = now.n_not_finite;
+  stats.choices = now.choices;
   stats.n_steps = now.n_steps;
   stats.step_seconds = now.step_seconds;
   stats.last_progress = options.clock();
@@ -306,9 +323,14 @@ void EngineStats::add_counts(const EngineStats& other) {
   for (const auto count :
        {&EngineStats::n_requests, &EngineStats::n_finished, &EngineStats::n_cancelled, &EngineStats::n_failed,
         &EngineStats::n_refused, &EngineStats::n_prompt_tokens, &EngineStats::n_generated_tokens,
-        &EngineStats::n_prefix_queries, &EngineStats::n_prefix_hits, &EngineStats::n_preemptions,
-        &EngineStats::n_device_errors, &EngineStats::n_not_finite, &EngineStats::n_steps}) {
+        &EngineStats::n_prefix_queries, &EngineStats::n_prefix_matched, &EngineStats::n_prefix_hits,
+        &EngineStats::n_recomputed, &EngineStats::n_preemptions, &EngineStats::n_device_errors,
+        &EngineStats::n_not_finite, &EngineStats::n_refused_recordings, &EngineStats::n_steps}) {
     this->*count += other.*count;
+  }
+  for (const auto count : {&ChoiceCounts::n_free, &ChoiceCounts::n_candidates, &ChoiceCounts::n_allowed,
+                           &ChoiceCounts::n_whole_rows, &ChoiceCounts::n_forced}) {
+    choices.*count += other.choices.*count;
   }
   step_seconds += other.step_seconds;
   loading.read_bytes += other.loading.read_bytes;
@@ -333,8 +355,7 @@ uint32_t Engine::n_kv_tokens() const {
 MemoryBill Engine::memory_bill() const {
   const SchedulerOptions& sizes = state_->sizes;
   const ExecutionPlan& plan = state_->model->plan();
-  return plan.memory_bill(
-      plan.pass_memory(sizes.max_step_tokens, sizes.max_step_outputs, sizes.n_pages, state_->options.kv_type));
+  return plan.memory_bill(pass_memory(plan, sizes, state_->options.kv_type));
 }
 
 EngineStats Engine::stats() const {
@@ -345,6 +366,7 @@ EngineStats Engine::stats() const {
   // The first step after a pause has taken its requests from the arrivals and not told of them yet.
   if (stats.n_running + stats.n_waiting == 0) stats.n_waiting = static_cast<uint32_t>(state_->n_open);
   stats.loading = loading;
+  stats.n_refused_recordings = state_->model->backend().n_refused_recordings();
   return stats;
 }
 
@@ -363,12 +385,12 @@ bool Engine::is_idle() const {
   return state_->n_open == 0;
 }
 
-void Engine::stop(Error to_the_rest) {
+void Engine::stop(Error error) {
   std::call_once(state_->joined, [&] {
     {
       const std::lock_guard lock(state_->mutex);
       state_->stats.is_draining = true;
-      state_->stopping = std::move(to_the_rest);
+      state_->stopping = std::move(error);
       state_->changed.notify_one();
     }
     state_->thread.join();

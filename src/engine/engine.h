@@ -1,9 +1,9 @@
 #pragma once
 // One model serving many requests: each step takes some tokens of every running request through one pass.
 //
-// Threads: submit, cancel, stats and the others may be called from any thread, receivers too; none of them waits for a
-// step. One thread of the engine's own runs the steps and calls the receivers; it sleeps when there is nothing to do.
-// stop() and the destructor must not be called from a receiver.
+// Threads: any thread may call submit, cancel, stats and the other members, also inside a receiver; no call waits for a
+// step. A thread of the engine runs the steps and calls the receivers; the thread sleeps while no request is accepted.
+// A receiver must not call stop() or destroy the engine.
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/choice_counts.h"
 #include "engine/model.h"
 #include "engine/request.h"
 #include "plan/backend.h"
@@ -34,15 +35,21 @@ struct EngineOptions {
 struct EngineStats {
   // Now.
   uint32_t n_running = 0, n_waiting = 0;
-  uint32_t n_pages = 0, n_pages_used = 0, n_pages_cached = 0;  // cached: kept for their prefix, free when needed
+  uint32_t n_pages = 0, n_pages_used = 0, n_pages_cached = 0;     // cached: kept for their prefix, free when needed
+  uint32_t n_states = 0, n_states_used = 0, n_states_cached = 0;  // slots for states of recurrent layers
+  uint32_t n_window_pages = 0, n_window_pages_used = 0, n_window_pages_cached = 0;  // of windowed layers
   bool is_draining = false;
   bool is_dead = false;  // see death(); every request has been ended
   LoadingStats loading;
   // Since the engine was made.
   uint64_t n_requests = 0, n_finished = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;
   uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;
-  uint64_t n_prefix_queries = 0, n_prefix_hits = 0;  // prompt tokens looked up, and found computed
+  // Prompt tokens looked up, found in pages, and of these not computed again. Only where layers are recurrent or
+  // windowed the last two differ, and n_recomputed of them were computed for their states or windows alone.
+  uint64_t n_prefix_queries = 0, n_prefix_matched = 0, n_prefix_hits = 0, n_recomputed = 0;
   uint64_t n_preemptions = 0, n_device_errors = 0, n_not_finite = 0;
+  ChoiceCounts choices;
+  uint64_t n_refused_recordings = 0;  // by the device (plan/backend.h)
   uint64_t n_steps = 0;
   double step_seconds = 0;    // in steps, all together
   TimePoint last_progress{};  // the end of the last step, or when work arrived at an idle engine
@@ -53,9 +60,9 @@ struct EngineStats {
 
 class Engine {
  public:
-  // How large its passes are: what ModelOptions::pass must leave room for.
+  // The size of the engine's passes, for ModelOptions::pass.
   static PassSize pass_size(const EngineOptions& options);
-  // Reads the tokenizer; reserves nothing: the first step does, and streams the weights in.
+  // Reads the tokenizer. The first step reserves memory and loads the weights.
   // out_of_memory: not even one page of positions fits.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, const EngineOptions& options = {});
   ~Engine();
@@ -65,25 +72,25 @@ class Engine {
   // device_failed: the engine is dead.
   Result<RequestId> submit(GenerationRequest request, EventReceiver receiver);
   Result<RequestId> submit(EmbeddingRequest request, EventReceiver receiver);
-  // Its FinishEvent comes within one step. Nothing happens when the request has ended or never was.
+  // The request's FinishEvent comes within one step. A request that has ended or is unknown is ignored.
   void cancel(RequestId id);
 
   const Model& model() const;
   const tokenizer::Tokenizer& tokenizer() const;
   uint32_t n_context() const;      // prompt and answer of one request
   uint32_t n_kv_tokens() const;    // of all together
-  MemoryBill memory_bill() const;  // what it takes once the first step has run
+  MemoryBill memory_bill() const;  // the memory in use after the first step
   EngineStats stats() const;
-  // Why every request is refused from now on: the device has failed for good, the model's file is gone or another, or
-  // memory ran out in a step.
+  // The reason why every request is refused from now on: the device has failed for good, the model's file was removed
+  // or replaced, or memory ran out in a step.
   std::optional<Error> death() const;
 
-  // From now on requests are refused (draining); those accepted go on.
+  // Refuses new requests (draining); accepted requests continue.
   void begin_drain();
-  // No request is accepted and not ended.
+  // Every accepted request has ended.
   bool is_idle() const;
-  // Ends the requests that are left with this error and the thread with them. Calls after the first do nothing.
-  void stop(Error to_the_rest);
+  // Ends all remaining requests with this error, then the thread. Later calls do nothing.
+  void stop(Error error);
 
  private:
   struct State;

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/check.h"
+#include "base/trace.h"
 
 namespace rocmforge {
 namespace {
@@ -23,8 +24,18 @@ bool is_file_gone(ErrorCode code) {
 
 }  // namespace
 
-EngineCore::EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock)
-    : plan_(plan), kv_type_(kv_type), options_(options), clock_(std::move(clock)), scheduler_(options), outputs_(plan) {
+EngineCore::EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock,
+                       StepControl control)
+    : plan_(plan),
+      kv_type_(kv_type),
+      options_(options),
+      clock_(std::move(clock)),
+      control_(std::move(control)),
+      scheduler_(options),
+      outputs_(plan) {
+  // Nobody waits for a next token where there is none.
+  control_.whole_steps |= options.whole_sequences;
+  if (control_.whole_steps) return;
   scheduler_.set_step_tokens(std::min(options.max_running + kFirstChunk, options.max_step_tokens));
 }
 
@@ -34,7 +45,7 @@ void EngineCore::accept(std::unique_ptr<LiveRequest> request) {
     totals_.n_finished++;
     return request->finish(clock_(), FinishReason::length, {});
   }
-  const auto submitted = scheduler_.submit(request->sequence());
+  const auto submitted = scheduler_.submit(request->sequence(!plan_.has_logits()));
   CHECK(submitted.ok());
   const RequestId id = request->id();
   CHECK(requests_.empty() || requests_.back().first < id);
@@ -81,7 +92,10 @@ void EngineCore::die(Error error) noexcept {
 
 void EngineCore::step() {
   const TimePoint begin = clock_();
-  const StepPlan& plan = scheduler_.schedule();
+  const StepPlan& plan = [&]() -> const StepPlan& {
+    const TraceSpan span("engine", "schedule");
+    return scheduler_.schedule();
+  }();
   send_starts(plan);
   const Layout& layout = lay_out(plan);
   failure_.reset();
@@ -94,21 +108,28 @@ void EngineCore::step() {
   }
   const TimePoint now = clock_();
 
+  const TraceSpan span("engine", "choose tokens", {{{"sequences", uint64_t{plan.runs.size()}}}});
+  for (size_t i = 0; i < plan.runs.size() && !failure_; i++) {
+    request(plan.runs[i].id).prepare(plan.runs[i], layout.first_outputs[i], outputs_);
+  }
   std::vector<RunResult> results(plan.runs.size());
   for (size_t i = 0; i < results.size() && !failure_; i++) {
     results[i] = advance(plan.runs[i], layout.first_outputs[i], now);
   }
+  const bool is_stopped = control_.should_stop && failure_ && failure_->code == ErrorCode::cancelled;
   std::vector<RequestId> ended;
   for (size_t i = 0; i < results.size(); i++) {
     if (failure_ && results[i].kind == RunResult::Kind::advanced) {
-      request(plan.runs[i].id).fail(*failure_);
-      results[i] = {.kind = RunResult::Kind::failed};
+      LiveRequest& one = request(plan.runs[i].id);
+      is_stopped ? one.cancel() : one.fail(*failure_);
+      results[i] = {.kind = is_stopped ? RunResult::Kind::stopped : RunResult::Kind::failed};
     }
     (results[i].kind == RunResult::Kind::advanced ? undelivered_ : ended).push_back(plan.runs[i].id);
   }
   scheduler_.commit(results);
   for (const RequestId id : ended) end(id, now);
   totals_.n_steps++;
+  totals_.n_rows += layout.batch.n_rows();
   totals_.step_seconds += seconds(clock_() - begin);
   if (!failure_) adapt_to(seconds(now - begin), layout.batch.n_rows());
   if (failure_ && failure_->code == ErrorCode::device_failed) {
@@ -156,47 +177,58 @@ void EngineCore::send_starts(const StepPlan& plan) {
   }
 }
 
-// Runs whose logits are sampled come first: of the others no candidates are selected.
+// Runs whose logits are wanted come first: of the others no candidates are selected.
 const EngineCore::Layout& EngineCore::lay_out(const StepPlan& plan) {
   Layout& layout = layout_;
   layout.batch.clear();
   layout.first_outputs.resize(plan.runs.size());
-  for (const bool all_outputs : {false, true}) {
+  for (const bool are_logits : {true, false}) {
     for (size_t i = 0; i < plan.runs.size(); i++) {
       const SequenceRun& run = plan.runs[i];
-      if ((run.outputs == RunOutputs::all) != all_outputs) continue;
+      const bool is_all = run.outputs == RunOutputs::all;
+      if ((!is_all || request(run.id).wants_logits()) != are_logits) continue;
       layout.first_outputs[i] = layout.batch.n_outputs();
-      layout.batch.add(run.tokens, run.first_position, run.pages, !all_outputs);
+      layout.batch.add(run.tokens, run.first_position, run.pages, !is_all);
       if (run.outputs == RunOutputs::none) layout.batch.output_rows.pop_back();
+      BatchSequence& sequence = layout.batch.sequences.back();
+      sequence.state_before = run.state_before;
+      sequence.state_after = run.state_after;
+      sequence.first_stored = run.first_stored;
+      sequence.window_pages = run.window_pages;
+      sequence.pooling = request(run.id).pooling();
     }
-    if (!all_outputs) layout.n_sampled = layout.batch.n_outputs();
+    if (are_logits) layout.n_sampled = plan_.has_logits() ? layout.batch.n_outputs() : 0;
   }
   return layout;
 }
 
 Result<void> EngineCore::reserve() {
   if (is_reserved_) return {};
-  TRY(plan_.backend().reserve(
-      plan_.pass_memory(options_.max_step_tokens, options_.max_step_outputs, options_.n_pages, kv_type_)));
+  TRY(plan_.backend().reserve(plan_.pass_memory(options_.max_step_tokens, options_.max_step_outputs, options_.n_pages,
+                                                kv_type_, options_.n_states, options_.n_window_pages)));
   is_reserved_ = true;
   return {};
 }
 
 Result<void> EngineCore::run(const Batch& batch) {
   TRY(reserve());
-  TRY(check_batch(batch, plan_.spec().n_vocab, options_.n_context, options_.max_step_tokens));
-  return forward(plan_, batch);
+  TRY(check_batch(batch, plan_.spec().n_vocab, options_.n_context, options_.max_step_tokens,
+                  options_.n_window_pages > 0));
+  return forward(plan_, batch, {.after_stage = {}, .should_stop = control_.should_stop});
 }
 
 void EngineCore::end(RequestId id, TimePoint now) {
   const auto request = take(find(id));
-  (request->reason() == FinishReason::error ? totals_.n_failed : totals_.n_finished)++;
+  const FinishReason reason = request->reason();
+  (reason == FinishReason::error       ? totals_.n_failed
+   : reason == FinishReason::cancelled ? totals_.n_cancelled
+                                       : totals_.n_finished)++;
   request->finish(now);
 }
 
 // A step that waited for weights looks slow, a faster one shows that it was not the rows.
 void EngineCore::adapt_to(double step_seconds, uint32_t n_rows) {
-  if (n_rows < kMinChunk) return;
+  if (control_.whole_steps || n_rows < kMinChunk) return;
   const double measured = step_seconds / n_rows;
   row_seconds_ = row_seconds_ && measured > *row_seconds_ ? 0.8 * *row_seconds_ + 0.2 * measured : measured;
   const double n = std::min<double>(kStepSeconds / std::max(*row_seconds_, 1e-9), options_.max_step_tokens);
@@ -220,6 +252,7 @@ void EngineCore::recover() {
 CoreStats EngineCore::stats() const {
   CoreStats stats = totals_;
   stats.scheduler = scheduler_.stats();
+  stats.choices = outputs_.counts();
   return stats;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
-// The engine without its thread: accepts requests, runs steps, sends events. engine.h puts a thread and a door around
-// it.
+// The engine without a thread: accepts requests, runs steps, sends events. engine.h adds the thread and the checks of
+// requests.
 //
 // Threads: one at a time.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -24,31 +25,40 @@ struct CoreStats {
   uint64_t n_finished = 0, n_cancelled = 0, n_failed = 0;
   uint64_t n_prompt_tokens = 0, n_generated_tokens = 0;  // of prompts that were computed; of requests that have begun
   uint64_t n_device_errors = 0, n_not_finite = 0;
-  uint64_t n_steps = 0;
+  ChoiceCounts choices;
+  uint64_t n_steps = 0, n_rows = 0;  // rows: tokens that were computed, of prompts and answers
   double step_seconds = 0;
+};
+
+struct StepControl {
+  bool whole_steps = false;  // prompts fill all rows of a step: no other request waits for a token meanwhile
+  // Asked between the layers of long passes and while weights are read; true ends the requests of the step.
+  std::function<bool()> should_stop = {};
 };
 
 class EngineCore {
  public:
-  EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock);
+  EngineCore(const ExecutionPlan& plan, const SchedulerOptions& options, KvType kv_type, Clock clock,
+             StepControl control = {});
 
-  // REQUIRES: its sequence is accepted by the scheduler; not dead
+  // REQUIRES: the scheduler accepts the request's sequence; !is_dead()
   void accept(std::unique_ptr<LiveRequest> request);
-  // Between steps: its end is sent before this returns, after what it has said.
+  // Between steps. Sends the pending tokens and the FinishEvent before it returns.
   void cancel(RequestId id);
   void end_all(const Error& error);
-  // Ends all, also after a step that was left by an exception. Who cannot even be told is dropped.
+  // Ends all requests, also after a step that an exception ended. A request whose FinishEvent cannot be sent is
+  // dropped.
   void die(Error error) noexcept;
 
   bool has_work() const { return !is_dead() && scheduler_.has_work(); }
   size_t n_requests() const { return requests_.size(); }
-  // Schedules, runs, samples, commits, delivers. A failure ends the requests that took part in the step, and when the
-  // device cannot be used again, or the model's file is gone or another, all of them: then is_dead().
-  // While another step follows and the device works by itself, tokens are delivered when that step is on its way: what
-  // becomes of them is no part of the time in which the device idles.
+  // Schedules, runs, samples, commits, delivers. A failure ends the requests of the step. If the device cannot be used
+  // again, or the model's file was removed or replaced, all requests end, and the core is_dead().
+  // On a device that runs asynchronously, tokens are delivered after the next step was launched, so that the device
+  // does not idle while they are converted and sent.
   void step();
   bool is_dead() const { return death_.has_value(); }
-  // Why it is dead, for requests that come too late.
+  // The reason, for later requests.
   const std::optional<Error>& death() const { return death_; }
 
   CoreStats stats() const;
@@ -78,16 +88,17 @@ class EngineCore {
   KvType kv_type_;
   SchedulerOptions options_;
   Clock clock_;
+  StepControl control_;
   Scheduler scheduler_;
   Layout layout_;  // of the last step
   StepOutputs outputs_;
   Requests requests_;
-  std::vector<RequestId> undelivered_;  // who has perhaps something to send
+  std::vector<RequestId> undelivered_;  // requests that may have a token to send
   CoreStats totals_;
   bool is_reserved_ = false;
   std::optional<Error> failure_;       // of the whole step
   uint32_t n_device_failures_ = 0;     // steps in a row
-  std::optional<double> row_seconds_;  // what a row of a prompt takes
+  std::optional<double> row_seconds_;  // the time of a prompt's row
   std::optional<Error> death_;
 };
 

@@ -29,6 +29,7 @@ class FaultyBackend final : public Backend {
   bool is_ahead = false;  // says that the device works by itself
   std::function<void()> when_run = [] {};
   Duration read_time{};
+  uint32_t n_allowed_reads = 0;
   std::set<uint32_t> nan_rows;                               // of the next read_candidates
   std::optional<std::pair<uint32_t, uint32_t>> bad_id = {};  // the same: a row and which of its candidates
   std::string_view name() const override { return "faulty"; }
@@ -50,6 +51,11 @@ class FaultyBackend final : public Backend {
     return Backend::run_settled(stages, batch, weights);
   }
   Result<void> read(std::span<float> out, SlotId slot) override { return cpu_.read(out, slot); }
+  Result<std::span<const RowCandidates>> read_allowed_candidates(std::span<const AllowedTokens> rows,
+                                                                 SlotId logits) override {
+    n_allowed_reads++;
+    return cpu_.read_allowed_candidates(rows, logits);
+  }
   Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override {
     std::this_thread::sleep_for(read_time);
     if (is_lost || std::exchange(fail_next_read, false)) return failure();

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/dry.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/step_outputs.h"
@@ -29,15 +30,22 @@ class LiveRequest {
 
   RequestId id() const { return id_; }
   ClientId client() const { return client_; }
-  // The request as the scheduler sees it; called once.
-  SequenceRequest sequence() const;
+  // The request as the scheduler sees it; called once. `is_pooled`: by the model, so that a text has one output.
+  SequenceRequest sequence(bool is_pooled) const;
+  // Of an embedding.
+  Pooling pooling() const;
   uint32_t n_prompt() const { return usage_.n_prompt; }
+  // Whether its outputs are logits: tokens are chosen by them, or log-probabilities told.
+  bool wants_logits() const { return std::holds_alternative<Generation>(kind_); }
   // What it was asked to generate is generated before it begins: nothing.
   bool wants_nothing() const;
 
   void start(TimePoint now, uint32_t n_cached);
   // A run of it has been computed; its outputs begin at this row. What it says now is sent by deliver().
   // model_not_finite and other errors end it: RunResult::Kind::failed, and error() says why.
+  // prepare() is called before it, of all requests of the step: rows that need more than their candidates are then read
+  // together.
+  void prepare(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs);
   RunResult advance(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, TimePoint now);
   // Whether the token of the last advance() is still to be sent.
   bool has_unsent() const;
@@ -45,6 +53,8 @@ class LiveRequest {
   void deliver(bool more_follow = false);
   // The run could not be computed.
   void fail(Error error);
+  // The run was not computed: nobody wants more.
+  void cancel() { reason_ = FinishReason::cancelled; }
   // Delivers, and sends the last event: with what advance() or fail() left, or with what the caller says.
   void finish(TimePoint now);
   void finish(TimePoint now, FinishReason reason, std::optional<Error> error);
@@ -54,26 +64,55 @@ class LiveRequest {
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  // What the sampler carries from token to token, beside the tokens themselves.
+  struct SamplerMemory {
+    SequenceBreakers breakers;
+    std::vector<uint8_t> breaks = {};  // of each token so far; only where DRY asks for them
+    std::optional<double> mirostat_mu = {};
+  };
   struct Generation {
     SamplingOptions sampling;
+    SamplerMemory memory;
     std::string salt;
     uint32_t max_tokens = 0;
     bool ignore_end_of_text = false;
+    std::vector<TokenId> stop_tokens = {};
+    uint32_t min_tokens = 0;
+    std::optional<uint32_t> n_prompt_logprobs = {};
+    std::vector<TokenLogprobs> prompt_logprobs = {};
     bool may_be_stopped = false;  // by a string: then the text is needed to know
     const tokenizer::Tokenizer* tokenizer = nullptr;
     tokenizer::StreamDecoder decoder;
-    std::optional<TokenEvent> unsent = {};
-    bool has_text = false;  // of what is unsent
+    std::vector<TokenEvent> unsent = {};
+    size_t n_decoded = 0;  // of them: they have their texts
+    std::optional<uint32_t> stopped_by = {};
     std::unique_ptr<TokenConstraint> constraint = {};
+    // Of the token to come, by prepare(): a choice, an error, or nothing, if the candidates cannot tell.
+    std::optional<Result<std::optional<Choice>>> early = {};
   };
   struct Embedding {
     Pooling pooling = Pooling::mean;
-    std::vector<double> sum;
+    bool normalise = true;
+    std::vector<double> sum = {};  // of the rows that count
+    uint32_t n_summed = 0;
   };
 
   Result<RunResult> generate(Generation& generation, uint32_t row, StepOutputs& outputs, TimePoint now);
+  // The log-probabilities of the prompt's tokens behind those of the run.
+  Result<void> score_prompt(Generation& generation, const SequenceRun& run, uint32_t first_output,
+                            StepOutputs& outputs);
+  Result<TokenId> choose(Generation& generation, uint32_t row, StepOutputs& outputs);
+  Result<std::optional<Choice>> choose_early(Generation& generation, uint32_t row, StepOutputs& outputs);
+  History history(Generation& generation) const;
+  // Appends what the constraint leaves no choice in; whether the answer is complete with it.
+  Result<bool> add_forced(Generation& generation, RunResult& result, StepOutputs& outputs);
+  // Whether the token ends the answer instead of being its next one.
+  static bool is_end(const Generation& generation, TokenId token);
+  // The texts of what is unsent; whether a stop string has ended it.
   static bool decode(Generation& generation);
   Result<RunResult> embed(Embedding& embedding, const SequenceRun& run, uint32_t first_output, StepOutputs& outputs);
+  // The embedding is complete.
+  Result<void> finish_embedding(const Embedding& embedding, StepOutputs& outputs);
   void send(RequestEvent&& event) { receiver_(std::move(event)); }
 
   RequestId id_;

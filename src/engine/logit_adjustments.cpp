@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cfloat>
 
+#include "engine/dry.h"
+
 namespace rocmforge {
 namespace {
 
@@ -14,6 +16,7 @@ void merge(std::vector<LogitAdjustments::One>& all) {
     if (n > 0 && all[n - 1].token == one.token) {
       all[n - 1].bias += one.bias;
       all[n - 1].n_seen += one.n_seen;
+      all[n - 1].dry += one.dry;
     } else {
       all[n++] = one;
     }
@@ -23,21 +26,25 @@ void merge(std::vector<LogitAdjustments::One>& all) {
 
 }  // namespace
 
-LogitAdjustments::LogitAdjustments(const SamplingOptions& options, std::span<const TokenId> history, uint32_t n_vocab)
+LogitAdjustments::LogitAdjustments(const SamplingOptions& options, const History& history, uint32_t n_vocab)
     : repetition_(options.repetition_penalty),
       presence_(options.presence_penalty),
       frequency_(options.frequency_penalty) {
   const auto in_vocabulary = [&](TokenId id) { return id.value >= 0 && static_cast<uint32_t>(id.value) < n_vocab; };
   for (const LogitBias& b : options.logit_bias) {
-    if (in_vocabulary(b.token)) all_.push_back({static_cast<uint32_t>(b.token.value), b.bias, 0});
+    if (in_vocabulary(b.token)) all_.push_back({static_cast<uint32_t>(b.token.value), b.bias, 0, 0});
   }
   if (repetition_ != 1 || presence_ != 0 || frequency_ != 0) {
+    std::span<const TokenId> recent = history.tokens;
     if (options.penalty_last_n >= 0) {
-      history = history.last(std::min(history.size(), static_cast<size_t>(options.penalty_last_n)));
+      recent = recent.last(std::min(recent.size(), static_cast<size_t>(options.penalty_last_n)));
     }
-    for (const TokenId id : history) {
-      if (in_vocabulary(id)) all_.push_back({static_cast<uint32_t>(id.value), 0, 1});
+    for (const TokenId id : recent) {
+      if (in_vocabulary(id)) all_.push_back({static_cast<uint32_t>(id.value), 0, 1, 0});
     }
+  }
+  for (const DryPenalty& one : dry_penalties(options.dry, history)) {
+    if (one.token < n_vocab) all_.push_back({one.token, 0, 0, one.penalty});
   }
   merge(all_);
 }
@@ -48,7 +55,7 @@ float LogitAdjustments::apply(const One& one, float logit) const {
     v = v > 0 ? v / repetition_ : v * repetition_;
     v -= static_cast<float>(one.n_seen) * frequency_ + presence_;
   }
-  return std::clamp(v, -FLT_MAX, FLT_MAX);
+  return std::clamp(v - one.dry, -FLT_MAX, FLT_MAX);
 }
 
 float LogitAdjustments::apply(uint32_t token, float logit) const {

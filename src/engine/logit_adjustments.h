@@ -1,5 +1,5 @@
 #pragma once
-// What logit_bias and the penalties of sampler.h do to single logits.
+// What logit_bias, the penalties and DRY of sampler.h do to single logits.
 //
 // apply() never makes a larger logit the smaller one of two, also after rounding; its results are finite.
 
@@ -16,9 +16,10 @@ class LogitAdjustments {
     uint32_t token = 0;
     float bias = 0;
     uint32_t n_seen = 0;  // in the part of the history that counts
+    float dry = 0;        // what DRY takes off
   };
 
-  LogitAdjustments(const SamplingOptions& options, std::span<const TokenId> history, uint32_t n_vocab);
+  LogitAdjustments(const SamplingOptions& options, const History& history, uint32_t n_vocab);
 
   bool empty() const { return all_.empty(); }
   std::span<const One> all() const { return all_; }  // by token

@@ -81,7 +81,9 @@ uint64_t less_margin(uint64_t available) {
 
 Result<std::unique_ptr<Model>> Model::open(const std::string& path, const ModelOptions& options) {
   const auto open_file = [&]() -> Result<SharedFile> {
-    return std::make_shared<const gguf::GgufFile>(TRY(gguf::GgufFile::open(path, {}, options.calls)));
+    gguf::GgufFile file = TRY(gguf::GgufFile::open(path, {}, options.calls));
+    TRY(file.override_metadata(options.overrides));
+    return std::make_shared<const gguf::GgufFile>(std::move(file));
   };
   if (options.device == "cpu") return on_cpu(TRY(open_file()), options);
 

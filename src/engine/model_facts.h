@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a model from its file's header.
+// Facts about a model from its file's header.
 
 #include <cstdint>
 #include <string>
@@ -19,12 +19,12 @@ struct ModelFacts {
   // "roles": the file's chat template says who speaks; "joined": it only joins the messages, so the model continues
   // them; "none": the file has no template.
   std::string chat_template;
-  // How it writes tool calls, and how that was found (chat/format_probe.h). Empty until it was loaded.
+  // The model's format of tool calls, and how it was found (chat/format_probe.h). Empty until the model was loaded.
   std::string tool_format = {}, tool_format_by = {};
   friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
 };
 
-// Facts that the file does not tell stay empty.
+// A fact that the file does not hold stays empty.
 ModelFacts read_model_facts(const gguf::GgufFile& file);
 
 }  // namespace rocmforge

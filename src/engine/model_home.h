@@ -1,5 +1,5 @@
 #pragma once
-// Whose memory a model is in, and bytes of each.
+// The memory that a model is in (the machine's or the GPU's), and byte counts for each.
 
 #include <cstddef>
 #include <cstdint>

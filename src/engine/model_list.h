@@ -1,9 +1,9 @@
 #pragma once
-// The models in folders, without loading any: one entry per model, a split one's files together. A file that cannot be
-// used is listed with its error and holds up nothing.
+// Lists the models in folders without loading them: one entry per model; the files of a split model are one entry. A
+// file that cannot be used is listed with its error.
 //
-// Headers that were read are remembered in a cache file by path, size and time, so that a large folder lists at once. A
-// cache that is missing, damaged or cannot be written changes nothing but the time.
+// A cache file keeps the headers that were read, by path, size and time, so that a large folder lists at once. Without
+// the cache (missing, damaged or not writable) listing only takes longer.
 //
 // Threads: any; two processes may share a cache file.
 
@@ -19,22 +19,22 @@
 namespace rocmforge {
 
 struct ListedModel {
-  std::string name;  // the file's, without .gguf and without -00001-of-00003
+  std::string name;  // of the file, without .gguf and without -00001-of-00003
   std::string path;  // of the first file
   uint32_t n_files = 1;
-  uint64_t file_bytes = 0;       // all together
+  uint64_t file_bytes = 0;       // of all files
   int64_t modified_seconds = 0;  // since 1970, of the newest
   std::optional<ModelFacts> facts = {};
-  std::optional<Error> error = {};  // there when facts are not
+  std::optional<Error> error = {};  // present if facts are absent
 };
 
 struct ModelListOptions {
-  std::vector<std::string> folders;     // their .gguf files, not those of folders within; one that is absent is empty
-  std::vector<std::string> files = {};  // and these
+  std::vector<std::string> folders;     // without their subfolders; an absent folder counts as empty
+  std::vector<std::string> files = {};  // listed in addition
   std::string cache_file = {};          // empty: none
 };
 
-// By name. A name that repeats stands for the model that was found first.
+// Sorted by name. If a name repeats, the model that was found first is listed.
 std::vector<ListedModel> list_models(const ModelListOptions& options);
 
 // The path of the model with this name in a folder: NAME, NAME.gguf, or the first of a split NAME-00001-of-....gguf.

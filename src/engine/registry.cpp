@@ -166,7 +166,7 @@ Result<ModelRegistry::ListChange> ModelRegistry::reload_list(std::vector<Source>
 }
 
 void ModelRegistry::acquire(std::string_view name, Ready ready) {
-  const auto now = [&]() -> std::optional<Result<ModelHandle>> {
+  auto now = [&]() -> std::optional<Result<ModelHandle>> {
     const std::lock_guard lock(state_->mutex);
     State::Entry* entry = state_->find(name);
     if (entry == nullptr) return Result<ModelHandle>(not_found(name));
@@ -186,6 +186,14 @@ void ModelRegistry::acquire(std::string_view name, Ready ready) {
     return std::nullopt;
   }();
   if (now) ready(std::move(*now));
+}
+
+void ModelRegistry::keep(std::string_view name, Duration ttl) {
+  const std::lock_guard lock(state_->mutex);
+  State::Entry* entry = state_->find(name);
+  if (entry == nullptr) return;
+  entry->ttl = ttl;
+  state_->changed.notify_all();  // the keeper may sleep longer than that
 }
 
 Result<ModelState> ModelRegistry::load(std::string_view name) {
@@ -243,10 +251,10 @@ bool ModelRegistry::is_idle() const {
   return std::ranges::all_of(state_->models(), [](const auto& model) { return model->engine().is_idle(); });
 }
 
-void ModelRegistry::stop(const Error& to_the_rest) {
+void ModelRegistry::stop(const Error& error) {
   std::call_once(state_->stopped, [&] {
     begin_drain();
-    for (const auto& model : state_->models()) model->engine().stop(to_the_rest);
+    for (const auto& model : state_->models()) model->engine().stop(error);
     {
       const std::lock_guard lock(state_->mutex);
       state_->is_stopping = true;
@@ -261,7 +269,7 @@ void ModelRegistry::stop(const Error& to_the_rest) {
     }
     for (std::thread& loader : loaders) loader.join();
     // Engines that came late have had no request. Handles may outlive this; their engines have ended.
-    for (const auto& model : state_->models()) model->engine().stop(to_the_rest);
+    for (const auto& model : state_->models()) model->engine().stop(error);
     const std::lock_guard lock(state_->mutex);
     for (const auto& entry : state_->entries) entry->model.reset();
     state_->retired.clear();

@@ -4,13 +4,19 @@
 
 namespace rocmforge {
 
+std::optional<Duration> ModelRegistry::State::ttl_of(const Entry& entry) const {
+  if (entry.state != ModelState::ready || entry.source.is_pinned) return std::nullopt;
+  const Duration ttl = entry.ttl.value_or(options.ttl == Duration::zero() ? Duration::max() : options.ttl);
+  return ttl == Duration::max() ? std::nullopt : std::optional(ttl);
+}
+
 void ModelRegistry::State::unload_old(TimePoint now) {
-  if (options.ttl == Duration::zero()) return;
   for (const auto& entry : entries) {
-    if (entry->state != ModelState::ready || entry->source.is_pinned) continue;
+    const std::optional<Duration> ttl = ttl_of(*entry);
+    if (!ttl) continue;
     if (is_busy(entry->model)) {
       entry->last_use = now;
-    } else if (std::max(entry->last_use, entry->model->engine().stats().last_progress) + options.ttl <= now) {
+    } else if (std::max(entry->last_use, entry->model->engine().stats().last_progress) + *ttl <= now) {
       retire(*entry, "ttl");
     }
   }
@@ -20,10 +26,13 @@ void ModelRegistry::State::unload_old(TimePoint now) {
 std::optional<Duration> ModelRegistry::State::next_look() const {
   if (!finished.empty()) return Duration::zero();
   if (!retired.empty()) return kTick;
-  const bool is_aging = std::ranges::any_of(
-      entries, [](const auto& entry) { return entry->state == ModelState::ready && !entry->source.is_pinned; });
-  if (options.ttl == Duration::zero() || !is_aging) return std::nullopt;
-  return std::clamp<Duration>(options.ttl / 4, kTick, std::chrono::seconds(1));
+  std::optional<Duration> shortest;
+  for (const auto& entry : entries) {
+    const std::optional<Duration> ttl = ttl_of(*entry);
+    if (ttl && (!shortest || *ttl < *shortest)) shortest = ttl;
+  }
+  if (!shortest) return std::nullopt;
+  return std::clamp<Duration>(*shortest / 4, kTick, std::chrono::seconds(1));
 }
 
 // Joins threads and ends models outside the lock: both may take a moment.

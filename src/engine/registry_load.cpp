@@ -3,8 +3,9 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "chat/chat_vocabulary.h"
+#include "chat/usable_template.h"
 #include "engine/registry_state.h"
-#include "engine/usable_template.h"
 
 namespace rocmforge {
 namespace {
@@ -13,15 +14,15 @@ constexpr Duration kLongestPause = std::chrono::minutes(1);
 // With several models the cache of one leaves half of the free memory to the next.
 constexpr uint32_t kSharedKvPercent = 50;
 
-std::string_view name_of(tokenizer::ChatTemplate::Source source) {
+std::string_view name_of(chat::ChatTemplate::Source source) {
   switch (source) {
-    case tokenizer::ChatTemplate::Source::given:
-      return "unusable";  // usable_template() gave one that says so
-    case tokenizer::ChatTemplate::Source::model:
+    case chat::ChatTemplate::Source::given:
+      return "given, or one that says that its own is unusable";
+    case chat::ChatTemplate::Source::model:
       return "own";
-    case tokenizer::ChatTemplate::Source::chatml:
+    case chat::ChatTemplate::Source::chatml:
       return "none, chatml is used";
-    case tokenizer::ChatTemplate::Source::plain:
+    case chat::ChatTemplate::Source::plain:
       return "none, plain text is used";
   }
   RF_UNREACHABLE("a Source outside its enum");
@@ -181,9 +182,14 @@ Result<std::unique_ptr<ReadyModel>> ModelRegistry::State::open(Entry& entry) {
   ready->name_ = entry.source.name;
   ready->facts_ = read_model_facts(model->file());
   ready->engine_ = TRY(Engine::create(std::move(model), engine_options));
+  const gguf::Metadata& metadata = ready->engine_->model().file().metadata();
   ready->chat_template_ =
-      TRY(usable_template(ready->engine_->model().file().metadata(), ready->tokenizer(), model_options.control));
-  ready->tool_format_ = chat::find_model_format(*ready->chat_template_, ready->tokenizer(), options.tool_format);
+      TRY(options.chat_template.empty()
+              ? chat::usable_template(metadata, ready->tokenizer(), model_options.control)
+              : chat::ChatTemplate::load(metadata, chat::chat_vocabulary(ready->tokenizer()),
+                                         {.text = options.chat_template, .name = {}}, {}, model_options.control));
+  ready->tool_format_ = TRY(
+      chat::find_model_format(*ready->chat_template_, ready->tokenizer(), options.tool_format, model_options.control));
   ready->facts_.tool_format = ready->tool_format_.format->name;
   ready->facts_.tool_format_by = chat::name_of(ready->tool_format_.found_by);
   ready->constraints_ = std::make_unique<grammar::VocabularyConstraints>(ready->tokenizer());

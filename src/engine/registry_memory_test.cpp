@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -126,6 +127,11 @@ TEST_P(RegistryFile, AModelWhoseFileIsGoneFailsAndIsOpenedAnew) {
     if (how == "replaced") {
       std::filesystem::copy_file(story_path(), folder.file("new.gguf"));
       std::filesystem::rename(folder.file("new.gguf"), path);
+    } else if (how == "overwritten") {  // in place: the same file, as long as before
+      const auto before = std::filesystem::last_write_time(path);
+      std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(1 << 20).put('x');
+      // A file system's clock may be coarser than a test is fast.
+      if (std::filesystem::last_write_time(path) == before) std::filesystem::last_write_time(path, before + 1s);
     } else if (how == "truncated") {
       std::filesystem::resize_file(path, 1 << 20);
     } else {
@@ -150,7 +156,7 @@ TEST_P(RegistryFile, AModelWhoseFileIsGoneFailsAndIsOpenedAnew) {
   EXPECT_EQ(entry_of(*registry, "m").state, ModelState::ready);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, RegistryFile, ::testing::Values("replaced", "truncated", "deleted"),
+INSTANTIATE_TEST_SUITE_P(Ways, RegistryFile, ::testing::Values("replaced", "overwritten", "truncated", "deleted"),
                          [](const auto& way) { return std::string(way.param); });
 
 }  // namespace

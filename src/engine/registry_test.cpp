@@ -306,6 +306,25 @@ TEST(Registry, AModelWithQueuedRequestsIsNotTooOld) {
   EXPECT_FALSE(answer(*acquire(*registry, "story").value()).empty());
 }
 
+TEST(Registry, AModelMayHaveItsOwnTimeToStay) {
+  const auto registry = make(options_for({"kept", "brief"}));  // neither is unloaded for age
+  for (const char* name : {"kept", "brief"}) answer(*acquire(*registry, name).value());
+  registry->keep("brief", 30ms);
+  registry->keep("no such model", 30ms);
+  EXPECT_TRUE(wait_until([&] { return state_of(*registry, "brief") == ModelState::unloaded; }));
+  EXPECT_EQ(state_of(*registry, "kept"), ModelState::ready);
+
+  auto options = options_for({"old", "kept"});
+  options.ttl = 30ms;
+  const auto aging = make(std::move(options));
+  for (const char* name : {"old", "kept"}) {
+    aging->keep("kept", Duration::max());
+    answer(*acquire(*aging, name).value());
+  }
+  EXPECT_TRUE(wait_until([&] { return state_of(*aging, "old") == ModelState::unloaded; }));
+  EXPECT_EQ(state_of(*aging, "kept"), ModelState::ready);
+}
+
 // One fits: those who want the other wait for its last request, and nobody gets half an answer.
 TEST(Registry, WaitingRequestsGetTheirModelsWhenMemoryIsShort) {
   auto options = options_for({"a", "b"});

@@ -29,6 +29,11 @@ struct GenerationRequest {
   std::optional<uint32_t> max_tokens = {};  // nothing: to the end of the context
   std::vector<std::string> stop = {};       // the text ends before the first of these
   bool ignore_end_of_text = false;          // go on after an end-of-text token
+  std::vector<TokenId> stop_tokens = {};    // the answer ends before the first of these
+  uint32_t min_tokens = 0;                  // until it has so many, neither they nor an end-of-text token are chosen
+  // Log-probabilities of the prompt's tokens, with so many alternatives: FinishEvent::prompt_logprobs. The prompt is
+  // then computed anew, and max_tokens may be 0.
+  std::optional<uint32_t> n_prompt_logprobs = {};
   // Tokens that its text shows between 0xFF and 0xFE (tokenizer/stream_decoder.h).
   std::shared_ptr<const std::vector<TokenId>> marked_tokens = {};
   std::string cache_salt = {};  // computed prefixes are shared between equal salts only
@@ -40,6 +45,7 @@ struct EmbeddingRequest {
   std::vector<TokenId> tokens;  // not empty
   Pooling pooling = Pooling::mean;
   ClientId client{};
+  bool normalise = true;  // to length 1; scores (Pooling::rank) never are
 };
 
 struct RequestUsage {
@@ -67,10 +73,12 @@ struct TokenEvent {
 
 struct FinishEvent {
   FinishReason reason = FinishReason::stop;
-  std::optional<Error> error = {};  // with FinishReason::error
-  std::string text = {};            // what had been held back
+  std::optional<Error> error = {};          // with FinishReason::error
+  std::string text = {};                    // what had been held back
+  std::optional<uint32_t> stopped_by = {};  // which of GenerationRequest::stop has ended it
   RequestUsage usage = {};
-  std::vector<float> embedding = {};  // of an EmbeddingRequest, of length 1
+  std::vector<float> embedding = {};                // of an EmbeddingRequest: the embedding, or scores
+  std::vector<TokenLogprobs> prompt_logprobs = {};  // if asked for: of the prompt's tokens from the second on
 };
 
 using RequestEvent = std::variant<StartEvent, TokenEvent, FinishEvent>;

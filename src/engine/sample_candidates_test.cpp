@@ -56,6 +56,16 @@ SamplingOptions random_options(Rng& rng, uint32_t n_vocab) {
                               any_of(rng, {-100.0f, -1.0f, 0.0f, 0.1f, 1.0f, 5.0f, 100.0f})});
     }
   }
+  if (one_in(rng, 3) == 0) {
+    o.top_n_sigma = any_of(rng, {0.0f, 0.0f, 0.5f, 1.0f, 2.0f, 5.0f});
+    o.typical_p = any_of(rng, {1.0f, 1.0f, 0.9f, 0.5f, 0.0f});
+    o.xtc_probability = any_of(rng, {0.0f, 0.5f, 1.0f});
+    o.xtc_threshold = any_of(rng, {0.0f, 0.001f, 0.05f, 0.1f, 0.3f, 0.5f, 1.0f});
+    o.dry.multiplier = any_of(rng, {0.0f, 0.8f, 10.0f});
+  }
+  if (one_in(rng, 5) == 0) {
+    o.mirostat = {.version = any_of(rng, {1, 2}), .tau = any_of(rng, {0.5f, 2.0f, 5.0f}), .eta = 0.1f};
+  }
   return o;
 }
 
@@ -80,19 +90,22 @@ TEST(SampleCandidates, GivesWhatTheWholeRowGivesOrNothing) {
     select_candidates(row, logits);
     const SamplingOptions options = random_options(rng, n_vocab);
     ASSERT_TRUE(check_options(options).ok());
-    const auto history = random_history(rng, row, n_vocab);
+    const auto tokens = random_history(rng, row, n_vocab);
+    History history(tokens);
+    if (one_in(rng, 2) == 0) history.mirostat_mu = uniform(rng, -1, 15);
     // What a device says of the sum is not exact.
     RowCandidates rough = row;
     rough.log_sum_exp += static_cast<float>(uniform(rng, -1e-4, 1e-4));
     for (int j = 0; j < 4; j++) {
       const double unit = j == 0 ? 0 : j == 1 ? std::nextafter(1.0, 0.0) : uniform(rng, 0, 1);
-      const TokenId expected = *sample_whole_row(logits, options, history, unit);
-      ASSERT_EQ(sample(logits, options, history, unit)->value, expected.value);
+      const Choice expected = *sample_whole_row(logits, options, history, unit);
+      ASSERT_EQ(sample(logits, options, history, unit)->token.value, expected.token.value);
       for (const RowCandidates& given : {row, rough}) {
         const auto got = *sample_candidates(given, options, history, n_vocab, unit);
         n_answers += got.has_value();
         if (!got) continue;
-        ASSERT_EQ(got->value, expected.value)
+        ASSERT_EQ(got->mirostat_mu, expected.mirostat_mu);
+        ASSERT_EQ(got->token.value, expected.token.value)
             << "case " << i << ", " << n_vocab << " tokens, temperature " << options.temperature << ", top_k "
             << options.top_k << ", top_p " << options.top_p << ", min_p " << options.min_p << ", unit " << unit;
       }
@@ -137,16 +150,16 @@ TEST(SampleCandidates, SaysNothingWhenATokenItDoesNotSeeMayWin) {
   RowCandidates row;
   select_candidates(row, logits);
   SamplingOptions greedy{.temperature = 0};
-  EXPECT_EQ(**sample_candidates(row, greedy, {}, 1000, 0), TokenId(0));
+  EXPECT_EQ((*sample_candidates(row, greedy, {}, 1000, 0))->token, TokenId(0));
   greedy.logit_bias = {{TokenId(900), 1}};
-  EXPECT_EQ(**sample_candidates(row, greedy, {}, 1000, 0), TokenId(0)) << "-2.55 + 1 at most";
+  EXPECT_EQ((*sample_candidates(row, greedy, {}, 1000, 0))->token, TokenId(0)) << "-2.55 + 1 at most";
   greedy.logit_bias = {{TokenId(900), 3}};
-  EXPECT_EQ(*sample_candidates(row, greedy, {}, 1000, 0), std::nullopt);
+  EXPECT_FALSE(sample_candidates(row, greedy, {}, 1000, 0)->has_value());
   greedy.logit_bias = {{TokenId(200), 3}};
-  EXPECT_EQ(**sample_candidates(row, greedy, {}, 1000, 0), TokenId(200)) << "a candidate is known";
+  EXPECT_EQ((*sample_candidates(row, greedy, {}, 1000, 0))->token, TokenId(200)) << "a candidate is known";
   greedy.logit_bias = {};
   greedy.frequency_penalty = -2;
-  EXPECT_EQ(*sample_candidates(row, greedy, std::vector<TokenId>(2, TokenId(900)), 1000, 0), std::nullopt);
+  EXPECT_FALSE(sample_candidates(row, greedy, std::vector<TokenId>(2, TokenId(900)), 1000, 0)->has_value());
 }
 
 TEST(SampleCandidates, RefusesLogitsThatAreNotNumbers) {

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "engine/logit_adjustments.h"
+#include "engine/mirostat.h"
 #include "engine/tail_bounds.h"
+#include "engine/token_filters.h"
+#include "engine/token_weights.h"
 
 namespace rocmforge {
 namespace {
@@ -23,61 +25,6 @@ Result<void> check_range(std::string_view name, double value, double least, doub
                fmt::format("sampling: {} {} is not in {} to {}", name, value, least, most)};
 }
 
-// How likely each of some tokens is beside the first, at a temperature. Those of candidates need no memory but their
-// own.
-class Weights {
- public:
-  Weights(std::span<const Candidate> sorted, double temperature) {
-    if (sorted.size() > few_.size()) many_.resize(sorted.size());
-    const std::span<double> all = many_.empty() ? std::span<double>(few_).first(sorted.size()) : std::span(many_);
-    const double best = sorted[0].logit;
-    for (size_t i = 0; i < sorted.size(); i++) all[i] = std::exp((sorted[i].logit - best) / temperature);
-    all_ = all;
-  }
-  Weights(const Weights&) = delete;
-  Weights& operator=(const Weights&) = delete;
-
-  operator std::span<const double>() const { return all_; }
-  size_t size() const { return all_.size(); }
-  double back() const { return all_.back(); }
-
- private:
-  std::array<double, kCandidates> few_;
-  std::vector<double> many_;
-  std::span<const double> all_;
-};
-
-double sum_of(std::span<const double> weights) {
-  double total = 0;
-  for (const double w : weights) total += w;
-  return total;
-}
-
-// How many of the first tokens reach top_p of `total`; one more than there are when they do not.
-size_t n_reaching(std::span<const double> weights, double top_p, double total) {
-  double sum = 0;
-  for (size_t n = 0; n < weights.size(); n++) {
-    if (n > 0 && !(sum < top_p * total)) return n;
-    sum += weights[n];
-  }
-  return sum < top_p * total ? weights.size() + 1 : weights.size();
-}
-
-// Of the first n tokens those with min_p of the best one's weight.
-size_t n_with_min_p(std::span<const double> weights, size_t n, double min_p) {
-  while (n > 1 && weights[n - 1] < min_p) n--;
-  return n;
-}
-
-// The first index at which the weights so far exceed `rest`; how many there are when they do not.
-size_t index_at(std::span<const double> weights, double rest) {
-  for (size_t i = 0; i < weights.size(); i++) {
-    if (rest < weights[i]) return i;
-    rest -= weights[i];
-  }
-  return weights.size();
-}
-
 // The n best, sorted; all of them when n is 0.
 std::vector<Candidate> best_of(std::span<const float> logits, size_t n) {
   std::vector<Candidate> found(logits.size());
@@ -87,49 +34,6 @@ std::vector<Candidate> best_of(std::span<const float> logits, size_t n) {
   found.resize(n);
   std::sort(found.begin(), found.end(), is_before);
   return found;
-}
-
-TokenId token_of(const Candidate& candidate) {
-  return TokenId(static_cast<int32_t>(candidate.id));
-}
-
-// A draw from all tokens that top_k has left.
-TokenId draw(std::span<const Candidate> sorted, const SamplingOptions& options, double unit) {
-  const Weights plain(sorted, 1);
-  size_t n_kept = sorted.size();
-  if (options.top_p < 1) n_kept = std::min(n_kept, n_reaching(plain, options.top_p, sum_of(plain)));
-  n_kept = n_with_min_p(plain, n_kept, options.min_p);
-  const Weights weights(sorted.first(n_kept), options.temperature);
-  return token_of(sorted[std::min(index_at(weights, unit * sum_of(weights)), n_kept - 1)]);
-}
-
-// The same when `sorted` is only the beginning of what top_k has left, and the rest is known by bounds.
-std::optional<TokenId> draw(std::span<const Candidate> sorted, const Tail& tail, const SamplingOptions& options,
-                            double unit) {
-  const Weights plain(sorted, 1);
-  const double known = sum_of(plain);
-  const auto n_kept = [&](double total) {
-    const size_t n = options.top_p < 1 ? n_reaching(plain, options.top_p, total) : plain.size() + 1;
-    if (n <= plain.size()) return n_with_min_p(plain, n, options.min_p);
-    const bool is_tail_cut = tail.largest < options.min_p || plain.back() < options.min_p;
-    return is_tail_cut ? n_with_min_p(plain, plain.size(), options.min_p) : n;
-  };
-  const size_t fewest = n_kept(known + tail.mass.least), most = n_kept(known + tail.mass.most);
-  const Weights weights(sorted.first(std::min(fewest, sorted.size())), options.temperature);
-  double least = sum_of(weights);
-  if (fewest == most && most <= sorted.size()) {
-    return token_of(sorted[std::min(index_at(weights, unit * least), weights.size() - 1)]);
-  }
-  double all = least;
-  if (most > weights.size()) all = sum_of(Weights(sorted.first(std::min(most, sorted.size())), options.temperature));
-  if (most > sorted.size()) {
-    const Bounds rest = tail.mass_at(options.temperature);
-    all += rest.most;
-    if (options.top_p == 1 && options.min_p == 0) least += rest.least;
-  }
-  const size_t at = index_at(weights, unit * least * (1 - kRoundingMargin));
-  if (at == weights.size() || index_at(weights, unit * all * (1 + kRoundingMargin)) != at) return std::nullopt;
-  return token_of(sorted[at]);
 }
 
 Error not_finite(std::string_view what) {
@@ -145,6 +49,76 @@ TokenLogprobs logprobs_of(const RowCandidates& row, uint32_t n_vocab, float logi
   return out;
 }
 
+Result<void> check_dry(const DryOptions& dry) {
+  TRY(check_range("dry_multiplier", dry.multiplier, 0, 100));
+  TRY(check_range("dry_base", dry.base, 1, 100));
+  TRY(check_range("dry_allowed_length", dry.allowed_length, 0, INT32_MAX));
+  TRY(check_range("dry_penalty_last_n", dry.last_n, -1, INT32_MAX));
+  TRY(check_range("number of dry_sequence_breakers", static_cast<double>(dry.sequence_breakers.size()), 0,
+                  kMaxSequenceBreakers));
+  for (const std::string& one : dry.sequence_breakers) {
+    TRY(check_range("length of a dry_sequence_breaker", static_cast<double>(one.size()), 0, kMaxSequenceBreakerBytes));
+  }
+  return {};
+}
+
+Result<void> check_finite(std::span<const float> logits) {
+  for (size_t i = 0; i < logits.size(); i++) {
+    if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
+  }
+  return {};
+}
+
+// The candidates whose place is certain: adjusted, in their new order.
+class SureCandidates {
+ public:
+  SureCandidates(const RowCandidates& row, const LogitAdjustments& adjustments, const UnseenTokens& unseen,
+                 uint32_t n_vocab)
+      : sorted_(row.top, std::min(n_vocab, kCandidates)) {
+    if (adjustments.empty()) return;
+    adjusted_.assign(sorted_.begin(), sorted_.end());
+    for (Candidate& c : adjusted_) c.logit = adjustments.apply(c.id, c.logit);
+    std::sort(adjusted_.begin(), adjusted_.end(), is_before);
+    // A token that was not seen may come before those that are not above the bar.
+    if (unseen.exist()) std::erase_if(adjusted_, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
+    sorted_ = adjusted_;
+  }
+  SureCandidates(const SureCandidates&) = delete;
+  SureCandidates& operator=(const SureCandidates&) = delete;
+
+  std::span<const Candidate> sorted() const { return sorted_; }
+
+ private:
+  std::vector<Candidate> adjusted_;
+  std::span<const Candidate> sorted_;
+};
+
+bool has_mirostat(const SamplingOptions& options) {
+  return options.mirostat.version != 0 && options.temperature > 0;
+}
+
+// How many of n tokens the filters up to top_k leave, mirostat and a temperature of 0 instead of them.
+uint32_t n_asked_of(uint32_t n, const SamplingOptions& options) {
+  if (options.temperature == 0) return 1;
+  return options.top_k == 0 || has_mirostat(options) ? n : std::min(options.top_k, n);
+}
+
+// A draw from all tokens there are, in order.
+Choice choose(std::span<const Candidate> sorted, double sigma, uint32_t n_vocab, const SamplingOptions& options,
+              const History& history, double unit) {
+  if (options.temperature == 0) return {token_of(sorted[0])};
+  if (has_mirostat(options)) return *draw_mirostat(sorted, {}, n_vocab, options, history.mirostat_mu, unit);
+  return {draw(sorted.first(n_asked_of(static_cast<uint32_t>(sorted.size()), options)), sigma, options, unit)};
+}
+
+std::optional<Choice> choose(std::span<const Candidate> sorted, const Tail& rest, Bounds sigma, uint32_t n_vocab,
+                             const SamplingOptions& options, const History& history, double unit) {
+  if (has_mirostat(options)) return draw_mirostat(sorted, rest, n_vocab, options, history.mirostat_mu, unit);
+  const auto token = draw(sorted, rest, sigma, options, unit);
+  if (!token) return std::nullopt;
+  return Choice{*token};
+}
+
 }  // namespace
 
 Result<void> check_options(const SamplingOptions& options) {
@@ -158,7 +132,14 @@ Result<void> check_options(const SamplingOptions& options) {
   TRY(check_range("logprobs", options.n_logprobs, 0, kMaxLogprobs));
   TRY(check_range("number of logit biases", static_cast<double>(options.logit_bias.size()), 0, kMaxLogitBiases));
   for (const LogitBias& b : options.logit_bias) TRY(check_range("logit_bias", b.bias, -100, 100));
-  return {};
+  TRY(check_range("top_n_sigma", options.top_n_sigma, 0, 100));
+  TRY(check_range("typical_p", options.typical_p, 0, 1));
+  TRY(check_range("xtc_probability", options.xtc_probability, 0, 1));
+  TRY(check_range("xtc_threshold", options.xtc_threshold, 0, 1));
+  TRY(check_range("mirostat", options.mirostat.version, 0, 2));
+  TRY(check_range("mirostat_tau", options.mirostat.tau, 0, 100));
+  TRY(check_range("mirostat_eta", options.mirostat.eta, 0, 1));
+  return check_dry(options.dry);
 }
 
 double random_unit(uint64_t seed, uint64_t step) {
@@ -170,8 +151,8 @@ double random_unit(uint64_t seed, uint64_t step) {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& options, std::span<const TokenId> history,
-                       double unit) {
+Result<Choice> sample(std::span<const float> logits, const SamplingOptions& options, const History& history,
+                      double unit) {
   CHECK(!logits.empty() && logits.size() <= INT32_MAX);
   RowCandidates row;
   select_candidates(row, logits);
@@ -180,85 +161,79 @@ Result<TokenId> sample(std::span<const float> logits, const SamplingOptions& opt
   return sample_whole_row(logits, options, history, unit);  // which also says what is not finite
 }
 
-Result<TokenId> sample_whole_row(std::span<const float> logits, const SamplingOptions& options,
-                                 std::span<const TokenId> history, double unit) {
+Result<Choice> sample_whole_row(std::span<const float> logits, const SamplingOptions& options, const History& history,
+                                double unit) {
   CHECK(!logits.empty() && logits.size() <= INT32_MAX);
-  for (size_t i = 0; i < logits.size(); i++) {
-    if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
-  }
-  const LogitAdjustments adjustments(options, history, static_cast<uint32_t>(logits.size()));
+  TRY(check_finite(logits));
+  const auto n_vocab = static_cast<uint32_t>(logits.size());
+  const LogitAdjustments adjustments(options, history, n_vocab);
   std::vector<float> adjusted;
   if (!adjustments.empty()) {
     adjusted.assign(logits.begin(), logits.end());
     for (const auto& a : adjustments.all()) adjusted[a.token] = adjustments.apply(a, adjusted[a.token]);
     logits = adjusted;
   }
-  if (options.temperature == 0) {
-    // max_element gives the first of equals: the lower id.
-    return TokenId(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
-  }
-  return draw(best_of(logits, options.top_k), options, unit);
+  const double sigma = options.top_n_sigma == 0 ? 0 : standard_deviation(logits);
+  return choose(best_of(logits, n_asked_of(n_vocab, options)), sigma, n_vocab, options, history, unit);
 }
 
-Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
-                                                 std::span<const TokenId> history, uint32_t n_vocab, double unit) {
-  CHECK(n_vocab > 0);
+Result<std::optional<Choice>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                const History& history, uint32_t n_vocab, double unit) {
+  return sample_allowed_candidates(row, options, history, n_vocab, n_vocab, unit);
+}
+
+Result<std::optional<Choice>> sample_allowed_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                        const History& history, uint32_t n_allowed, uint32_t n_vocab,
+                                                        double unit) {
+  CHECK(n_allowed > 0);
   if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
   const LogitAdjustments adjustments(options, history, n_vocab);
-  if (adjustments.empty() && options.temperature == 0) return token_of(row.top[0]);
-  std::span<const Candidate> sorted(row.top, std::min(n_vocab, kCandidates));
-  const UnseenTokens unseen(row, adjustments, n_vocab);
-  std::vector<Candidate> adjusted;
-  if (!adjustments.empty()) {
-    adjusted.assign(sorted.begin(), sorted.end());
-    for (Candidate& c : adjusted) c.logit = adjustments.apply(c.id, c.logit);
-    std::sort(adjusted.begin(), adjusted.end(), is_before);
-    // A token that was not seen may come before those that are not above the bar.
-    if (unseen.exist()) std::erase_if(adjusted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
-    sorted = adjusted;
-  }
+  if (adjustments.empty() && options.temperature == 0) return Choice{token_of(row.top[0])};
+  const UnseenTokens unseen(row, adjustments, n_allowed);
+  const SureCandidates sure(row, adjustments, unseen, n_allowed);
+  const std::span<const Candidate> sorted = sure.sorted();
   if (sorted.empty()) return std::nullopt;
-  if (options.temperature == 0) return token_of(sorted[0]);
+  if (options.temperature == 0) return Choice{token_of(sorted[0])};
 
-  const uint32_t n_asked = options.top_k == 0 ? n_vocab : std::min(options.top_k, n_vocab);
-  if (n_asked <= sorted.size()) return draw(sorted.first(n_asked), options, unit);
-  return draw(sorted, unseen.tail(sorted, n_asked), options, unit);
+  const Bounds sigma = options.top_n_sigma == 0 ? Bounds{} : unseen.sigma(sorted);
+  const uint32_t n_asked = n_asked_of(n_allowed, options);
+  if (n_asked <= sorted.size()) return choose(sorted.first(n_asked), {}, sigma, n_vocab, options, history, unit);
+  return choose(sorted, unseen.tail(sorted, n_asked), sigma, n_vocab, options, history, unit);
 }
 
-Result<std::optional<TokenId>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
-                                                 std::span<const TokenId> history, uint32_t n_vocab, double unit,
-                                                 const IsAllowed& is_allowed) {
+Result<std::optional<Choice>> sample_candidates(const RowCandidates& row, const SamplingOptions& options,
+                                                const History& history, uint32_t n_vocab, double unit,
+                                                const IsAllowed& is_allowed) {
   CHECK(n_vocab > 0);
   if (std::isnan(row.log_sum_exp)) return not_finite("a logit");
   const LogitAdjustments adjustments(options, history, n_vocab);
   const UnseenTokens unseen(row, adjustments, n_vocab);
-  std::vector<Candidate> sorted(row.top, row.top + std::min(n_vocab, kCandidates));
-  if (!adjustments.empty()) {
-    for (Candidate& c : sorted) c.logit = adjustments.apply(c.id, c.logit);
-    std::sort(sorted.begin(), sorted.end(), is_before);
-    if (unseen.exist()) std::erase_if(sorted, [&](const Candidate& c) { return !(c.logit > unseen.bar()); });
-  }
-  const uint32_t n_asked = options.temperature == 0 ? 1
-                           : options.top_k == 0     ? n_vocab
-                                                    : std::min(options.top_k, n_vocab);
+  const SureCandidates sure(row, adjustments, unseen, n_vocab);
+  const std::span<const Candidate> sorted = sure.sorted();
+  // The deviation is one of all allowed tokens, so all of them must be known.
+  const bool needs_all = options.top_n_sigma != 0 && options.temperature > 0 && !has_mirostat(options);
+  const uint32_t n_asked = n_asked_of(n_vocab, options);
   std::vector<Candidate> allowed;
   size_t n_seen = 0;
-  for (; n_seen < sorted.size() && allowed.size() < n_asked; n_seen++) {
+  for (; n_seen < sorted.size() && (needs_all || allowed.size() < n_asked); n_seen++) {
     if (TRY(is_allowed(token_of(sorted[n_seen])))) allowed.push_back(sorted[n_seen]);
   }
   if (allowed.empty()) return std::nullopt;
-  if (options.temperature == 0) return token_of(allowed[0]);
-  if (allowed.size() == n_asked || (n_seen == sorted.size() && !unseen.exist())) return draw(allowed, options, unit);
-  return draw(allowed, unseen.tail_of_some(sorted, allowed, n_asked), options, unit);
+  if (options.temperature == 0) return Choice{token_of(allowed[0])};
+  const bool are_all_known = n_seen == sorted.size() && !unseen.exist();
+  const double deviation = needs_all ? standard_deviation(allowed) : 0;
+  const Bounds sigma{are_all_known ? deviation : 0, are_all_known ? deviation : HUGE_VAL};
+  const std::span<const Candidate> best = std::span(allowed).first(std::min<size_t>(allowed.size(), n_asked));
+  if (best.size() == n_asked || are_all_known) return choose(best, {}, sigma, n_vocab, options, history, unit);
+  return choose(best, unseen.tail_of_some(sorted, best, n_asked), sigma, n_vocab, options, history, unit);
 }
 
-Result<TokenId> sample_allowed(std::span<const float> logits, const SamplingOptions& options,
-                               std::span<const TokenId> history, double unit, std::span<const TokenId> allowed) {
+Result<Choice> sample_allowed(std::span<const float> logits, const SamplingOptions& options, const History& history,
+                              double unit, std::span<const TokenId> allowed) {
   CHECK(!allowed.empty());
-  for (size_t i = 0; i < logits.size(); i++) {
-    if (!std::isfinite(logits[i])) return not_finite(fmt::format("the logit of token {}", i));
-  }
-  const LogitAdjustments adjustments(options, history, static_cast<uint32_t>(logits.size()));
+  TRY(check_finite(logits));
+  const auto n_vocab = static_cast<uint32_t>(logits.size());
+  const LogitAdjustments adjustments(options, history, n_vocab);
   std::vector<Candidate> sorted;
   for (const TokenId id : allowed) {
     const auto token = static_cast<uint32_t>(id.value);
@@ -266,9 +241,7 @@ Result<TokenId> sample_allowed(std::span<const float> logits, const SamplingOpti
     sorted.push_back({token, adjustments.apply(token, logits[token])});
   }
   std::sort(sorted.begin(), sorted.end(), is_before);
-  if (options.temperature == 0) return token_of(sorted[0]);
-  if (options.top_k != 0 && options.top_k < sorted.size()) sorted.resize(options.top_k);
-  return draw(sorted, options, unit);
+  return choose(sorted, options.top_n_sigma == 0 ? 0 : standard_deviation(sorted), n_vocab, options, history, unit);
 }
 
 TokenLogprobs logprobs(std::span<const float> logits, TokenId token, uint32_t n) {

@@ -32,7 +32,8 @@ std::map<int, double> frequencies(const std::vector<float>& logits, const Sampli
                                   const std::vector<TokenId>& history = {}) {
   std::map<int, double> counts;
   for (int i = 0; i < n; i++)
-    counts[sample_whole_row(logits, options, history, random_unit(7, static_cast<uint64_t>(i)))->value] += 1.0 / n;
+    counts[sample_whole_row(logits, options, history, random_unit(7, static_cast<uint64_t>(i)))->token.value] +=
+        1.0 / n;
   return counts;
 }
 
@@ -61,7 +62,7 @@ std::vector<double> normalised(std::vector<double> weights) {
 TEST(Sampler, TemperatureZeroTakesTheLargestAndTheLowerIdOfEquals) {
   SamplingOptions greedy;
   greedy.temperature = 0;
-  EXPECT_EQ(sample(std::vector<float>{1, 3, 3, 2}, greedy, {}, 0.9)->value, 1);
+  EXPECT_EQ(sample(std::vector<float>{1, 3, 3, 2}, greedy, {}, 0.9)->token.value, 1);
 }
 
 TEST(Sampler, DrawsByProbability) {
@@ -101,8 +102,8 @@ TEST(Sampler, EachFilterKeepsExactlyItsSet) {
 
 TEST(Sampler, TheEndsOfTheUnitIntervalAreTokensToo) {
   const auto logits = logits_of({0.5, 0.5});
-  EXPECT_EQ(sample(logits, kAll, {}, 0.0)->value, 0);
-  EXPECT_EQ(sample(logits, kAll, {}, std::nextafter(1.0, 0.0))->value, 1);
+  EXPECT_EQ(sample(logits, kAll, {}, 0.0)->token.value, 0);
+  EXPECT_EQ(sample(logits, kAll, {}, std::nextafter(1.0, 0.0))->token.value, 1);
 }
 
 TEST(Sampler, RefusesLogitsThatAreNotNumbers) {
@@ -150,8 +151,8 @@ void expect_adjusted(float logit, const SamplingOptions& changed, const std::vec
   SamplingOptions options = changed;
   options.temperature = 0;
   const float below = std::nextafter(expected, -1e9f);
-  EXPECT_EQ(sample(std::vector<float>{below, logit, -50}, options, history, 0)->value, 1) << expected;
-  EXPECT_EQ(sample(std::vector<float>{expected, logit, -50}, options, history, 0)->value, 0) << expected;
+  EXPECT_EQ(sample(std::vector<float>{below, logit, -50}, options, history, 0)->token.value, 1) << expected;
+  EXPECT_EQ(sample(std::vector<float>{expected, logit, -50}, options, history, 0)->token.value, 0) << expected;
 }
 
 TEST(Sampler, PenaltiesChangeLogitsAsDocumented) {
@@ -197,11 +198,11 @@ TEST(Sampler, AdjustsNothingOutsideTheVocabularyAndNothingBecomesInfinite) {
   options.repetition_penalty = 100;
   options.logit_bias = {{TokenId(-1), 100}, {TokenId(2), 100}, {TokenId(INT32_MAX), 100}, {TokenId(0), 1}};
   const float most = std::numeric_limits<float>::max();
-  EXPECT_EQ(sample(std::vector<float>{1, 1.5f}, options, tokens_of({-7, 2, INT32_MAX}), 0)->value, 0);
+  EXPECT_EQ(sample(std::vector<float>{1, 1.5f}, options, tokens_of({-7, 2, INT32_MAX}), 0)->token.value, 0);
   options.temperature = 1;
   const std::vector<float> low = {-most, -most / 2};  // times 100: both at the end of the range, equally likely
-  EXPECT_EQ(sample(low, options, tokens_of({0, 1}), 0.49)->value, 0);
-  EXPECT_EQ(sample(low, options, tokens_of({0, 1}), 0.51)->value, 1);
+  EXPECT_EQ(sample(low, options, tokens_of({0, 1}), 0.49)->token.value, 0);
+  EXPECT_EQ(sample(low, options, tokens_of({0, 1}), 0.51)->token.value, 1);
 }
 
 TEST(Sampler, RefusesOptionsOutsideTheirRange) {

@@ -7,44 +7,34 @@
 #include <set>
 
 #include "base/check.h"
+#include "engine/scheduler_sequence.h"
 
 namespace rocmforge {
 
-struct Scheduler::Sequence {
-  RequestId id;
-  std::vector<TokenId> tokens;
-  uint32_t max_length = 0;
-  std::string salt;
-  bool wants_all_outputs = false;
-  ClientId client{};
-  bool is_cancelled = false;
-  bool has_run = false;
-  std::optional<PrefixTree::Pending> awaited = {};  // the page whose computation it waits for
-
-  // While it runs. Its first n_in_tree pages are the tree's, of those the first n_ready are ready; is_shared ends where
-  // another sequence is computing the same page at the same time.
-  std::vector<PageId> pages = {};
-  uint32_t n_computed = 0;
-  uint32_t n_in_tree = 0, n_ready = 0;
-  bool is_shared = true;
-
-  uint32_t n_left() const { return static_cast<uint32_t>(tokens.size()) - n_computed; }
-  std::span<const TokenId> page_tokens(uint32_t i) const {
-    return std::span(tokens).subspan(size_t{i} * kPageTokens, kPageTokens);
-  }
-  std::optional<PageId> parent_of(uint32_t i) const { return i > 0 ? std::optional(pages[i - 1]) : std::nullopt; }
-};
-
 Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), pool_(options.n_pages), tree_(pool_), step_tokens_(options.max_step_tokens) {
+    : options_(options),
+      pool_(options.n_pages),
+      windows_(options.n_window_pages),
+      states_(options.n_states),
+      tree_(pool_, states_, &windows_),
+      step_tokens_(options.max_step_tokens) {
   CHECK(options.n_pages > 0 && options.max_running > 0);
   CHECK(options.max_running <= options.max_step_tokens && options.max_running <= options.max_step_outputs);
+  CHECK(options.n_states != 1 && options.state_spacing > 0);
+  if (has_states()) options_.max_running = std::min(options.max_running, options.n_states / 2);
+  if (has_windows()) {
+    CHECK(options.window > 0 && !has_states());
+    options_.max_running = std::min(options_.max_running, most_running_by_windows());
+    CHECK(options_.max_running > 0);
+  }
 }
 
 Scheduler::~Scheduler() = default;
 
 uint32_t Scheduler::max_length(const SchedulerOptions& options) {
-  return static_cast<uint32_t>(std::min<uint64_t>(options.n_context, uint64_t{options.n_pages} * kPageTokens));
+  const uint32_t n_in_one_run = options.whole_sequences ? options.max_step_tokens : options.n_context;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(std::min(options.n_context, n_in_one_run), uint64_t{options.n_pages} * kPageTokens));
 }
 
 Scheduler::Sequences::iterator Scheduler::find(Sequences& sequences, RequestId id) {
@@ -84,7 +74,7 @@ bool Scheduler::cancel(RequestId id) {
   if (is_open_) {
     (*at)->is_cancelled = true;  // the step still writes its pages
   } else {
-    give_up_pages(**at, true);
+    give_up_memory(**at, true);
     running_.erase(at);
   }
   return true;
@@ -96,6 +86,7 @@ const StepPlan& Scheduler::schedule() {
   plan_.n_tokens = plan_.n_outputs = 0;
   const uint64_t n_preemptions = totals_.n_preemptions;
   secure_pages();
+  if (has_states()) cut_where_newcomers_part();
   const auto n_running = static_cast<uint32_t>(running_.size());
   uint32_t rows_left = step_tokens_ - n_running;
   uint32_t outputs_left = options_.max_step_outputs - n_running;
@@ -111,7 +102,8 @@ const StepPlan& Scheduler::schedule() {
 void Scheduler::secure_pages() {
   for (size_t i = 0; i < running_.size(); i++) {
     const Sequence* sequence = running_[i].get();
-    while (i < running_.size() && sequence->pages.size() < pages_for_tokens(sequence->n_computed + 1)) {
+    while (i < running_.size() &&
+           sequence->pages.size() < pages_for_tokens(static_cast<uint32_t>(sequence->tokens.size()))) {
       if (const auto page = take_page()) {
         running_[i]->pages.push_back(*page);
       } else {
@@ -129,7 +121,7 @@ std::optional<PageId> Scheduler::take_page() {
 void Scheduler::preempt_newest() {
   std::unique_ptr<Sequence> sequence = std::move(running_.back());
   running_.pop_back();
-  give_up_pages(*sequence, true);
+  give_up_memory(*sequence, true);
   insert(waiting_, std::move(sequence));
   totals_.n_preemptions++;
 }
@@ -138,6 +130,7 @@ void Scheduler::preempt_newest() {
 void Scheduler::add_run(Sequence& sequence, uint32_t& rows_left, uint32_t& outputs_left) {
   uint32_t n_more = std::min(sequence.n_left() - 1, rows_left);
   if (sequence.wants_all_outputs) n_more = std::min(n_more, outputs_left);
+  if (has_states()) n_more = cut_run(sequence, sequence.n_computed + 1 + n_more) - sequence.n_computed - 1;
   const uint32_t n = 1 + n_more;
   const bool is_last = n == sequence.n_left();
   SequenceRun run{.id = sequence.id,
@@ -149,8 +142,13 @@ void Scheduler::add_run(Sequence& sequence, uint32_t& rows_left, uint32_t& outpu
                                                         : RunOutputs::none,
                   .is_last_of_known = is_last,
                   .n_cached = {}};
+  if (has_windows()) {
+    grow_windows(sequence, sequence.n_computed + n);
+    run.window_pages = sequence.window_pages;
+  }
   if (!sequence.has_run) run.n_cached = sequence.n_computed;
   sequence.has_run = true;
+  if (has_states()) add_states(sequence, run);
   rows_left -= n_more;
   if (sequence.wants_all_outputs) outputs_left -= n_more;
   plan_.n_tokens += n;
@@ -188,19 +186,25 @@ void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
         running_.size() + options_.max_running / kPlacesOfANewcomer >= options_.max_running) {
       break;
     }
+    if (options_.whole_sequences && sequence.n_left() > rows_left) break;
     PrefixTree::Match match;
     if (!sequence.awaited || !tree_.is_pending(*sequence.awaited)) {
       // The last token is always computed: its output is what is wanted.
       const auto known = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
-      if (!sequence.wants_all_outputs) match = tree_.find(sequence.salt, known);
+      if (may_share(sequence)) match = tree_.find(sequence.salt, known);
       sequence.awaited = match.pending;
     }
     if (sequence.awaited) {
       is_passed_over[i] = true;
       continue;
     }
-    if (!fits(sequence, match.pages)) break;
-    begin(sequence, match.pages);
+    const size_t n_matched = match.nodes.size();
+    if (has_windows()) match.nodes.resize(count_to_window(match.nodes));
+    if (!fits(sequence, match.nodes)) break;
+    begin(sequence, std::move(match), n_matched);
+    if (has_states()) {
+      for (const auto& waiting : waiting_) cut_where_they_part(sequence, *waiting);
+    }
     add_run(sequence, --rows_left, --outputs_left);
     std::unique_ptr<Sequence> admitted = std::move(waiting_[i]);
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
@@ -210,30 +214,44 @@ void Scheduler::admit(uint32_t rows_left, uint32_t outputs_left) {
   }
 }
 
-bool Scheduler::fits(const Sequence& sequence, std::span<const PageId> shared) const {
-  const auto n_unused = std::ranges::count_if(shared, [&](PageId page) { return pool_.n_holders(page) == 1; });
+bool Scheduler::may_share(const Sequence& sequence) const {
+  return !sequence.wants_all_outputs && !options_.whole_sequences;
+}
+
+bool Scheduler::fits(const Sequence& sequence, std::span<const NodeId> shared) const {
+  const auto n_unused =
+      std::ranges::count_if(shared, [&](NodeId node) { return pool_.n_holders(tree_.page(node)) == 1; });
   const size_t n_available = pool_.n_free() + tree_.n_evictable() - static_cast<size_t>(n_unused);
   return pages_for_tokens(sequence.tokens.size()) - shared.size() + running_.size() <= n_available;
 }
 
-void Scheduler::begin(Sequence& sequence, std::span<const PageId> shared) {
-  for (const PageId page : shared) tree_.hold(page);
-  sequence.pages.assign(shared.begin(), shared.end());
-  sequence.n_in_tree = sequence.n_ready = static_cast<uint32_t>(shared.size());
-  sequence.n_computed = sequence.n_in_tree * kPageTokens;
-  sequence.is_shared = !sequence.wants_all_outputs;
+// n_matched: pages that the tree has, of which the sequence begins behind those in `match`.
+void Scheduler::begin(Sequence& sequence, PrefixTree::Match match, size_t n_matched) {
+  for (const NodeId node : match.nodes) {
+    tree_.hold(node);
+    sequence.pages.push_back(tree_.page(node));
+  }
+  sequence.nodes = std::move(match.nodes);
+  sequence.n_ready = static_cast<uint32_t>(sequence.nodes.size());
+  sequence.n_matched = static_cast<uint32_t>(n_matched) * kPageTokens;
+  sequence.n_computed = sequence.n_ready * kPageTokens;
+  sequence.is_shared = may_share(sequence);
+  if (has_states()) begin_state(sequence, match.n_to_state);
+  if (has_windows()) begin_windows(sequence, n_matched);
   if (!sequence.has_run && sequence.is_shared) {
     totals_.n_prefix_queries += sequence.tokens.size();
+    totals_.n_prefix_matched += sequence.n_matched;
     totals_.n_prefix_hits += sequence.n_computed;
   }
   while (sequence.pages.size() < pages_for_tokens(sequence.tokens.size())) {
     sequence.pages.push_back(take_page().value());
   }
   if (!sequence.is_shared) return;
-  for (uint32_t& i = sequence.n_in_tree; i < sequence.tokens.size() / kPageTokens; i++) {
-    const PageId page = tree_.insert(sequence.parent_of(i), sequence.salt, sequence.page_tokens(i), sequence.pages[i],
-                                     PrefixTree::State::pending);
-    if (page != sequence.pages[i]) break;
+  for (auto i = sequence.n_in_tree(); i < sequence.tokens.size() / kPageTokens; i++) {
+    const NodeId node = tree_.insert(sequence.parent_of(i), sequence.salt, sequence.page_tokens(i), sequence.pages[i],
+                                     PrefixTree::Phase::pending);
+    if (tree_.page(node) != sequence.pages[i]) break;
+    sequence.nodes.push_back(node);
   }
 }
 
@@ -249,18 +267,26 @@ void Scheduler::commit(std::span<const RunResult> results) {
     next = at + 1;
     Sequence& sequence = **at;
     const bool is_good = result.kind != RunResult::Kind::failed;
-    if (is_good) {
+    const bool is_computed = is_good && result.kind != RunResult::Kind::stopped;
+    if (has_states()) close_states(sequence, is_computed);
+    if (is_computed) {
+      if (sequence.n_computed < sequence.n_matched) {
+        totals_.n_recomputed += std::min<uint64_t>(run.tokens.size(), sequence.n_matched - sequence.n_computed);
+      }
       sequence.n_computed += static_cast<uint32_t>(run.tokens.size());
       share_full_pages(sequence);
+      if (has_states()) keep_wanted_state(sequence);
+      if (has_windows()) give_back_passed(sequence);
     }
     if (result.kind == RunResult::Kind::advanced && !sequence.is_cancelled) {
       CHECK(result.token.has_value() == run.is_last_of_known);
       if (!result.token) continue;
       sequence.tokens.push_back(*result.token);
+      sequence.tokens.insert(sequence.tokens.end(), result.forced.begin(), result.forced.end());
       CHECK(sequence.tokens.size() <= sequence.max_length);
       continue;
     }
-    give_up_pages(sequence, is_good);
+    give_up_memory(sequence, is_good);
     next = running_.erase(at);
   }
 }
@@ -270,28 +296,36 @@ void Scheduler::commit(std::span<const RunResult> results) {
 void Scheduler::share_full_pages(Sequence& sequence) {
   for (uint32_t& i = sequence.n_ready; sequence.is_shared && i < sequence.n_computed / kPageTokens; i++) {
     PageId& own = sequence.pages[i];
-    if (i < sequence.n_in_tree) {
-      tree_.publish(own);
+    if (i < sequence.n_in_tree()) {
+      tree_.publish(sequence.nodes[i]);
+      share_window_page(sequence, i);
       continue;
     }
-    const PageId there =
-        tree_.insert(sequence.parent_of(i), sequence.salt, sequence.page_tokens(i), own, PrefixTree::State::ready);
-    if (tree_.state(there) == PrefixTree::State::pending) {
+    const NodeId there =
+        tree_.insert(sequence.parent_of(i), sequence.salt, sequence.page_tokens(i), own, PrefixTree::Phase::ready);
+    if (tree_.phase(there) == PrefixTree::Phase::pending) {
       sequence.is_shared = false;
       return;
     }
-    if (there != own) {
+    if (tree_.page(there) != own) {
       tree_.hold(there);
-      tree_.release(own);
-      own = there;
+      pool_.release(own);
+      own = tree_.page(there);
     }
-    sequence.n_in_tree++;
+    sequence.nodes.push_back(there);
+    share_window_page(sequence, i);
   }
 }
 
-void Scheduler::give_up_pages(Sequence& sequence, bool keep) {
-  for (; !sequence.pages.empty(); sequence.pages.pop_back()) tree_.release(sequence.pages.back(), keep);
-  sequence.n_computed = sequence.n_in_tree = sequence.n_ready = 0;
+void Scheduler::give_up_memory(Sequence& sequence, bool keep) {
+  if (has_states()) give_up_state(sequence, keep);
+  if (has_windows()) give_up_windows(sequence);
+  for (; sequence.pages.size() > sequence.nodes.size(); sequence.pages.pop_back()) {
+    pool_.release(sequence.pages.back());
+  }
+  for (; !sequence.nodes.empty(); sequence.nodes.pop_back()) tree_.release(sequence.nodes.back(), keep);
+  sequence.pages.clear();
+  sequence.n_computed = sequence.n_matched = sequence.n_ready = 0;
 }
 
 void Scheduler::set_step_tokens(uint32_t n) {
@@ -316,23 +350,42 @@ SchedulerStats Scheduler::stats() const {
   }
   stats.n_pages_cached = tree_.n_evictable();
   stats.n_pages_used = pool_.n_pages() - pool_.n_free() - stats.n_pages_cached;
+  stats.n_states_cached = tree_.n_states();
+  stats.n_states_used = states_.size() - states_.n_free() - stats.n_states_cached;
+  stats.n_window_pages_cached = tree_.n_window_pages_evictable();
+  stats.n_window_pages_used = windows_.n_pages() - windows_.n_free() - stats.n_window_pages_cached;
   return stats;
 }
 
 bool Scheduler::is_consistent() const {
-  std::vector<uint32_t> n_holders(pool_.n_pages(), 0);
+  std::vector<uint32_t> n_holders(pool_.n_pages(), 0), n_in_tree(pool_.n_pages(), 0);
   for (const auto& sequence : running_) {
-    for (const PageId page : sequence->pages) n_holders[page.value]++;
-    if (sequence->n_computed >= sequence->tokens.size()) return false;
+    if (sequence->n_computed >= sequence->tokens.size() || sequence->nodes.size() > sequence->pages.size())
+      return false;
+    for (size_t i = 0; i < sequence->pages.size(); i++) {
+      const PageId page = sequence->pages[i];
+      n_holders[page.value]++;
+      if (i >= sequence->nodes.size()) continue;
+      if (tree_.page(sequence->nodes[i]) != page) return false;
+      n_in_tree[page.value] = 1;
+    }
   }
   for (const auto& sequence : waiting_) {
-    if (!sequence->pages.empty()) return false;
+    if (!sequence->pages.empty() || !sequence->nodes.empty() || sequence->state || !sequence->window_pages.empty()) {
+      return false;
+    }
   }
+  uint32_t n_unused = 0;  // of the tree alone
   for (uint32_t i = 0; i < pool_.n_pages(); i++) {
-    const uint32_t n_tree = tree_.state(PageId(i)) != PrefixTree::State::absent ? 1 : 0;
-    if (pool_.n_holders(PageId(i)) != n_holders[i] + n_tree) return false;
+    const uint32_t n = pool_.n_holders(PageId(i));
+    if (n_holders[i] == 0 && n == 1) {
+      n_unused++;
+    } else if (n != n_holders[i] + n_in_tree[i]) {
+      return false;
+    }
   }
-  return tree_.is_consistent();
+  return n_unused == tree_.n_evictable() && are_states_consistent() && are_windows_consistent() &&
+         tree_.is_consistent();
 }
 
 }  // namespace rocmforge

@@ -1,6 +1,8 @@
 // Random lives of a scheduler: arrivals, cancels (also while a step is open), steps that fail as a whole or for one
 // sequence, few pages, any budget. Pages have simulated contents: what a step writes is a hash of everything before it,
-// so a page that was mixed up, overwritten or shared too early is seen by whoever reads it.
+// so a page that was mixed up, overwritten or shared too early is seen by whoever reads it. A state is the hash of all
+// tokens so far: every run must begin from that of the tokens before it. Pages of windowed layers have contents of
+// their own, which must be right as far as the window of a run's first row reaches.
 //
 // A failing seed is printed; ROCMFORGE_SIMULATION_SEED=N runs it alone. ROCMFORGE_SIMULATION_SEEDS is their number.
 
@@ -54,6 +56,8 @@ class World {
  public:
   explicit World(uint64_t seed) : rng_(seed), options_(random_options()), scheduler_(options_) {
     contents_.resize(options_.n_pages);
+    states_.resize(options_.n_states);
+    windows_.resize(options_.n_window_pages);
   }
 
   // The first broken promise, or nothing.
@@ -64,6 +68,10 @@ class World {
   }
   uint64_t n_preemptions() const { return scheduler_.stats().n_preemptions; }
   uint64_t n_hits() const { return scheduler_.stats().n_prefix_hits; }
+  uint64_t n_resumed() const { return options_.n_states > 0 ? n_hits() : 0; }
+  uint64_t n_recomputed() const { return scheduler_.stats().n_recomputed; }
+  uint64_t n_hits_by_window() const { return options_.n_window_pages > 0 ? n_hits() : 0; }
+  uint64_t n_recomputed_for_window() const { return options_.n_window_pages > 0 ? n_recomputed() : 0; }
 
  private:
   uint64_t below(uint64_t n) { return rng_() % n; }
@@ -76,6 +84,15 @@ class World {
     options.max_running = static_cast<uint32_t>(1 + below(8));
     options.max_step_tokens = static_cast<uint32_t>(options.max_running + below(chance(50) ? 4 : 300));
     options.max_step_outputs = static_cast<uint32_t>(options.max_running + below(64));
+    if (chance(60)) {
+      options.n_states = static_cast<uint32_t>(2 + below(2 * options.max_running + (chance(50) ? 2 : 20)));
+      options.state_spacing = static_cast<uint32_t>(1 + below(5));
+    } else if (chance(70)) {
+      options.window = static_cast<uint32_t>(1 + below(chance(50) ? 40 : 200));
+      const uint64_t n = 1 + below(options.max_running);
+      options.n_window_pages =
+          static_cast<uint32_t>(window_pages_for(options.window, n, options.max_step_tokens) + below(12));
+    }
     arrival_percent_ = 10 + below(40);
     cancel_percent_ = below(15);
     failure_percent_ = chance(50) ? 0 : below(10);
@@ -181,6 +198,8 @@ class World {
         const auto& page = contents_[run.pages[from / kPageTokens].value];
         if (!std::equal(expected.begin(), expected.end(), page.begin())) return fail("a page holds something else");
       }
+      check_states(run, request, end);
+      check_windows(run, request, end);
       for (const PageId page : run.pages) n_listed[page.value]++;
       if (const auto before = ends_.find(run.id); before != ends_.end() && before->second != run.first_position) {
         return fail("a sequence that went on neither where it was nor from its start");
@@ -188,15 +207,81 @@ class World {
     }
     for (const SequenceRun& run : plan_.runs) {
       const auto end = run.first_position + static_cast<uint32_t>(run.tokens.size());
-      for (uint32_t i = run.first_position / kPageTokens; i < pages_for_tokens(end); i++) {
+      for (uint32_t i = first_stored(run) / kPageTokens; i < pages_for_tokens(end); i++) {
         if (n_listed[run.pages[i].value] != 1) return fail("a shared page is written");
       }
     }
+    check_written_windows();
     if (n_tokens != plan_.n_tokens || n_outputs != plan_.n_outputs) return fail("wrong sums");
     if (n_tokens > max_tokens || n_outputs > options_.max_step_outputs) return fail("over the budget");
-    if (plan_.runs.size() != scheduler_.stats().n_running || plan_.runs.size() > options_.max_running) {
+    if (plan_.runs.size() != scheduler_.stats().n_running || plan_.runs.size() > max_running()) {
       return fail("not every running sequence advances");
     }
+  }
+
+  // A run begins where its state is, and writes a slot that nobody else has.
+  void check_states(const SequenceRun& run, const Request& request, uint32_t end) {
+    if (options_.n_states == 0) {
+      if (run.state_before || run.state_after || run.first_stored != 0) fail("states where there are none");
+      return;
+    }
+    if (!run.state_after || run.state_before.has_value() != (run.first_position > 0)) return fail("a state is missing");
+    if (run.state_before && states_[run.state_before->value] != request.content[run.first_position - 1]) {
+      return fail("a state of other tokens");
+    }
+    if (scheduler_.states().n_holders(*run.state_after) != 1) return fail("a state that others hold is written");
+    for (const SequenceRun& other : plan_.runs) {
+      const bool is_same = other.id == run.id;
+      if (!is_same && (other.state_after == run.state_after || other.state_before == run.state_after)) {
+        return fail("two sequences in one slot");
+      }
+    }
+    if (run.first_stored % kPageTokens != 0 || (run.first_stored > run.first_position && run.first_stored < end)) {
+      return fail("a run of which only a part is stored");
+    }
+    for (uint32_t i = run.first_position; i < std::min(end, run.first_stored); i++) {
+      if (content(run.pages, i) != request.content[i]) return fail("a page that is not written is not there");
+    }
+  }
+  void check_windows(const SequenceRun& run, const Request& request, uint32_t end) {
+    if (options_.n_window_pages == 0) {
+      if (!run.window_pages.empty()) fail("window pages where there are none");
+      return;
+    }
+    if (run.window_pages.size() < pages_for_tokens(end)) return fail("too few window pages");
+    const uint32_t seen = std::min(run.first_position, options_.window - 1);
+    for (uint32_t position = run.first_position - seen; position < run.first_position; position++) {
+      if (window_content(run, position) != request.content[position]) return fail("a window page holds something else");
+    }
+  }
+  // Nobody else reads or writes what a run writes, as far as its window reaches.
+  void check_written_windows() {
+    std::vector<uint32_t> n_listed(options_.n_window_pages, 0);
+    for (const SequenceRun& run : plan_.runs) {
+      for (size_t i = first_window_page(run.first_position, options_.window); i < run.window_pages.size(); i++) {
+        n_listed[run.window_pages[i].value]++;
+      }
+    }
+    for (const SequenceRun& run : plan_.runs) {
+      for (size_t i = run.first_position / kPageTokens; i < run.window_pages.size(); i++) {
+        const PageId page = run.window_pages[i];
+        if (n_listed[page.value] != 1 || scheduler_.windows().n_holders(page) != 1) {
+          return fail("a shared window page is written");
+        }
+      }
+    }
+  }
+  uint64_t& window_content(const SequenceRun& run, uint32_t position) {
+    return windows_[run.window_pages[position / kPageTokens].value][position % kPageTokens];
+  }
+  static uint32_t first_stored(const SequenceRun& run) { return std::max(run.first_position, run.first_stored); }
+  uint32_t max_running() const {
+    if (options_.n_window_pages > 0) {
+      uint32_t n = options_.max_running;
+      while (window_pages_for(options_.window, n, options_.max_step_tokens) > options_.n_window_pages) n--;
+      return n;
+    }
+    return options_.n_states > 0 ? std::min(options_.max_running, options_.n_states / 2) : options_.max_running;
   }
 
   // First come, first served, by client: nobody begins before an older one of the same client that waits, unless that
@@ -231,7 +316,7 @@ class World {
       const auto parted = std::mismatch(other.content.begin(), other.content.begin() + static_cast<ptrdiff_t>(n_most),
                                         request.content.begin());
       const auto n_alike = static_cast<size_t>(parted.first - other.content.begin());
-      if (n_alike / kPageTokens > run.first_position / kPageTokens) return true;
+      if (n_alike / kPageTokens > first_stored(run) / kPageTokens) return true;
     }
     return false;
   }
@@ -243,12 +328,18 @@ class World {
     for (const SequenceRun& run : plan_.runs) {
       Request& request = live_.at(run.id);
       const bool is_failed = has_failed || chance(failure_percent_ / 2);
-      for (uint32_t i = 0; i < run.tokens.size(); i++) {
-        const uint32_t position = run.first_position + i;
-        content(run.pages, position) = is_failed ? 0xBAD : request.content[position];
+      const bool is_stopped = !is_failed && chance(failure_percent_ / 4);
+      const bool is_good = !is_failed && !is_stopped;
+      const auto end = run.first_position + static_cast<uint32_t>(run.tokens.size());
+      for (uint32_t position = first_stored(run); position < end; position++) {
+        content(run.pages, position) = is_good ? request.content[position] : 0xBAD;
+        if (!run.window_pages.empty()) window_content(run, position) = is_good ? request.content[position] : 0xBAD;
       }
-      RunResult result{.kind = is_failed ? RunResult::Kind::failed : RunResult::Kind::advanced};
-      if (!is_failed && run.is_last_of_known) {
+      if (run.state_after) states_[run.state_after->value] = is_good ? request.content[end - 1] : 0xBAD;
+      RunResult result{.kind = is_failed    ? RunResult::Kind::failed
+                               : is_stopped ? RunResult::Kind::stopped
+                                            : RunResult::Kind::advanced};
+      if (is_good && run.is_last_of_known) {
         const bool is_full = request.tokens.size() == request.max_length;
         if (is_full || request.wants_all_outputs || below(300) == 0) {
           result.kind = RunResult::Kind::ended;
@@ -274,7 +365,9 @@ class World {
     if (!scheduler_.is_consistent()) return fail("pages are lost, held twice or written down wrongly");
     const SchedulerStats stats = scheduler_.stats();
     if (stats.n_running + stats.n_waiting != live_.size()) return fail("a request is lost, or lives on");
-    if (live_.empty() && stats.n_pages_used != 0) return fail("pages of requests that have ended");
+    if (live_.empty() && stats.n_pages_used + stats.n_states_used + stats.n_window_pages_used != 0)
+      return fail("memory of requests that ended");
+    if (stats.n_prefix_hits > stats.n_prefix_matched) return fail("more resumed than matched");
   }
 
   // Without new arrivals the rest ends, one after the other in the worst case.
@@ -308,6 +401,8 @@ class World {
   std::map<RequestId, Request> live_;
   std::map<RequestId, uint32_t> ends_;  // of the last step's runs
   std::vector<std::array<uint64_t, kPageTokens>> contents_;
+  std::vector<uint64_t> states_;
+  std::vector<std::array<uint64_t, kPageTokens>> windows_;
   StepPlan plan_;
   uint32_t step_tokens_ = options_.max_step_tokens;
   bool is_open_ = false;
@@ -323,7 +418,8 @@ uint64_t number_of(const char* variable, uint64_t otherwise) {
 TEST(SchedulerSimulation, KeepsItsPromisesWhateverHappens) {
   const uint64_t only = number_of("ROCMFORGE_SIMULATION_SEED", 0);
   const uint64_t n_seeds = only != 0 ? 1 : number_of("ROCMFORGE_SIMULATION_SEEDS", 2000);
-  std::atomic<uint64_t> next{only != 0 ? only : 1}, n_preemptions{0}, n_hits{0};
+  std::atomic<uint64_t> next{only != 0 ? only : 1}, n_preemptions{0}, n_hits{0}, n_resumed{0}, n_recomputed{0};
+  std::atomic<uint64_t> n_hits_by_window{0}, n_recomputed_for_window{0};
   const uint64_t last = next + n_seeds - 1;
   std::mutex mutex;
   std::map<uint64_t, std::string> broken;
@@ -335,6 +431,10 @@ TEST(SchedulerSimulation, KeepsItsPromisesWhateverHappens) {
         const std::string error = world.run();
         n_preemptions += world.n_preemptions();
         n_hits += world.n_hits();
+        n_resumed += world.n_resumed();
+        n_recomputed += world.n_recomputed();
+        n_hits_by_window += world.n_hits_by_window();
+        n_recomputed_for_window += world.n_recomputed_for_window();
         if (error.empty()) continue;
         const std::lock_guard lock(mutex);
         broken[seed] = error;
@@ -346,6 +446,10 @@ TEST(SchedulerSimulation, KeepsItsPromisesWhateverHappens) {
   for (const auto& [seed, error] : broken) ADD_FAILURE() << "ROCMFORGE_SIMULATION_SEED=" << seed << ": " << error;
   if (only == 0) {
     EXPECT_GT(n_preemptions, n_seeds / 4) << "the simulation has become too easy";
+    EXPECT_GT(n_resumed, n_seeds) << "the simulation has become too easy";
+    EXPECT_GT(n_recomputed, n_seeds) << "the simulation has become too easy";
+    EXPECT_GT(n_hits_by_window, n_seeds) << "the simulation has become too easy";
+    EXPECT_GT(n_recomputed_for_window, n_seeds) << "the simulation has become too easy";
     EXPECT_GT(n_hits, n_seeds) << "the simulation has become too easy";
   }
 }

@@ -1,60 +1,9 @@
-#include "engine/scheduler.h"
-
 #include <gtest/gtest.h>
 
-#include <map>
+#include "engine/scheduler_driver.h"
 
 namespace rocmforge {
 namespace {
-
-std::vector<TokenId> prompt_of(uint32_t n, int first = 0) {
-  std::vector<TokenId> tokens;
-  for (uint32_t i = 0; i < n; i++) tokens.push_back(TokenId(first + static_cast<int>(i)));
-  return tokens;
-}
-
-// Runs steps in which nothing fails; every answer is token 9.
-struct Driver {
-  explicit Driver(const SchedulerOptions& options) : scheduler(options) {}
-
-  void submit(uint64_t id, std::vector<TokenId> tokens, uint32_t n_answer, std::string salt = "") {
-    const auto max_length = static_cast<uint32_t>(tokens.size()) + n_answer;
-    ends[id] = max_length;
-    ASSERT_TRUE(
-        scheduler
-            .submit(
-                {.id = RequestId(id), .tokens = std::move(tokens), .max_length = max_length, .salt = std::move(salt)})
-            .ok());
-  }
-
-  // Rows per request.
-  std::map<uint64_t, uint32_t> step() {
-    std::map<uint64_t, uint32_t> rows;
-    std::vector<RunResult> results;
-    for (const SequenceRun& run : scheduler.schedule().runs) {
-      rows[run.id.value] = static_cast<uint32_t>(run.tokens.size());
-      if (run.n_cached) cached[run.id.value] = *run.n_cached;
-      RunResult result;
-      if (run.is_last_of_known) {
-        const uint32_t n_now = run.first_position + static_cast<uint32_t>(run.tokens.size()) + 1;
-        if (n_now >= ends[run.id.value]) {
-          result.kind = RunResult::Kind::ended;
-        } else {
-          result.token = TokenId(9);
-        }
-      }
-      results.push_back(result);
-    }
-    scheduler.commit(results);
-    EXPECT_TRUE(scheduler.is_consistent());
-    return rows;
-  }
-
-  Scheduler scheduler;
-  std::map<uint64_t, uint32_t> ends, cached;
-};
-
-using Rows = std::map<uint64_t, uint32_t>;
 
 TEST(Scheduler, AClientWithFewerRunningSequencesIsAdmittedFirst) {
   Driver d({.n_pages = 20, .n_context = 1000, .max_running = 3, .max_step_tokens = 100, .max_step_outputs = 4});
@@ -198,6 +147,38 @@ TEST(Scheduler, WhatFailedIsNotFoundByOthers) {
   scheduler.commit(std::vector{RunResult{.kind = RunResult::Kind::failed}});
   ASSERT_TRUE(scheduler.submit({.id = RequestId(2), .tokens = prompt_of(100), .max_length = 110}).ok());
   EXPECT_EQ(scheduler.schedule().runs[0].first_position, 0u);
+}
+
+// The texts of an encoder: rows of one attend to all others of it.
+TEST(Scheduler, WholeSequencesAreOneRunAndShareNothing) {
+  Scheduler scheduler({.n_pages = 20,
+                       .n_context = 1000,
+                       .max_running = 8,
+                       .max_step_tokens = 200,
+                       .max_step_outputs = 8,
+                       .whole_sequences = true});
+  EXPECT_EQ(Scheduler::max_length({.n_pages = 20, .n_context = 1000, .max_step_tokens = 200, .whole_sequences = true}),
+            200u);
+  for (const auto& [id, n] : {std::pair{1, 128}, {2, 100}, {3, 128}, {4, 72}}) {
+    const auto length = static_cast<uint32_t>(n);
+    const RequestId request(static_cast<uint64_t>(id));
+    ASSERT_TRUE(scheduler.submit({.id = request, .tokens = prompt_of(n), .max_length = length}).ok());
+  }
+  EXPECT_FALSE(scheduler.submit({.id = RequestId(5), .tokens = prompt_of(201), .max_length = 201}).ok());
+  for (const std::vector<size_t>& expected : {std::vector<size_t>{128}, {100}, {128, 72}}) {
+    const StepPlan& plan = scheduler.schedule();
+    ASSERT_EQ(plan.runs.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); i++) {
+      EXPECT_EQ(plan.runs[i].tokens.size(), expected[i]);
+      EXPECT_EQ(plan.runs[i].first_position, 0u);
+      EXPECT_EQ(plan.runs[i].outputs, RunOutputs::last);
+      EXPECT_TRUE(plan.runs[i].is_last_of_known);
+    }
+    scheduler.commit(std::vector(expected.size(), RunResult{.kind = RunResult::Kind::ended}));
+    EXPECT_TRUE(scheduler.is_consistent());
+  }
+  EXPECT_FALSE(scheduler.has_work());
+  EXPECT_EQ(scheduler.pool().n_free(), 20u);
 }
 
 }  // namespace

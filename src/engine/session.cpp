@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace rocmforge {
 namespace {
@@ -21,13 +22,13 @@ Result<Session> Session::create(const ExecutionPlan& plan, const SessionOptions&
   }
   const bool may_shrink = options.max_rows == 0;
   if (may_shrink) options.max_rows = plan.backend().rows_of_a_pass();
-  options.max_rows = std::clamp(options.max_rows, 1u, options.n_context);
+  options.max_rows = std::max(std::clamp(options.max_rows, 1u, options.n_context), plan.least_rows());
   for (;;) {
     options.max_outputs = std::clamp(options.max_outputs, 1u, options.max_rows);
     Session session(plan, options);
     const auto fits = plan.check_budget(session.memory());
     if (fits.ok()) return session;
-    if (!may_shrink || options.max_rows <= kLeastRows) return fits.error();
+    if (!may_shrink || options.max_rows <= std::max(kLeastRows, plan.least_rows())) return fits.error();
     options.max_rows /= 2;
   }
 }
@@ -65,6 +66,7 @@ Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> to
   TRY(make_room(tokens.size()));
   const size_t n_vocab = plan_->spec().n_vocab;
   logits_.resize(tokens.size() * n_vocab);
+  TRY(catch_up());
   for (size_t at = 0; at < tokens.size();) {
     const size_t n = std::min<size_t>(options_.max_outputs, tokens.size() - at);
     Batch batch;
@@ -78,6 +80,7 @@ Result<std::span<const float>> Session::evaluate_all(std::span<const TokenId> to
 }
 
 Result<void> Session::make_room(size_t n_tokens) {
+  if (!plan_->has_logits()) return no_logits(*plan_);
   const uint64_t n_after = uint64_t{n_past()} + n_tokens;
   if (n_tokens == 0) return Error{ErrorCode::invalid_argument, "session: no tokens"};
   if (n_after > options_.n_context) {
@@ -93,6 +96,7 @@ Result<void> Session::make_room(size_t n_tokens) {
 
 Result<void> Session::run_for_last(std::span<const TokenId> tokens) {
   TRY(make_room(tokens.size()));
+  TRY(catch_up());
   for (size_t at = 0; at < tokens.size();) {
     const size_t n = std::min<size_t>(options_.max_rows, tokens.size() - at);
     Batch batch;
@@ -104,16 +108,44 @@ Result<void> Session::run_for_last(std::span<const TokenId> tokens) {
   return {};
 }
 
-Result<void> Session::pass(const Batch& batch) {
+Result<void> Session::pass(Batch& batch) {
+  if (plan_->has_states()) {
+    BatchSequence& sequence = batch.sequences.front();
+    sequence.state_before = written_state_ ? written_state_ : state_;
+    if (!written_state_) written_state_ = StateId(state_ ? 1 - state_->value : 0);
+    sequence.state_after = written_state_;
+  }
   TRY(check_batch(batch, plan_->spec().n_vocab, options_.n_context, options_.max_rows));
   outputs_.begin(batch.n_outputs(), batch.n_outputs());
   return forward(*plan_, batch,
                  {.prefetch_window = options_.prefetch_window, .after_stage = {}, .should_stop = options_.should_stop});
 }
 
+void Session::append(std::span<const TokenId> tokens) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  if (written_state_) state_ = std::exchange(written_state_, std::nullopt);
+}
+
+Result<void> Session::catch_up() {
+  written_state_.reset();
+  for (const uint32_t n = n_past(); n_behind_ > 0;) {
+    const uint32_t first = n - n_behind_, n_now = std::min(n_behind_, options_.max_rows);
+    Batch batch;
+    batch.add(std::span(tokens_).subspan(first, n_now), first, pages_.pages());
+    batch.output_rows.clear();
+    TRY(pass(batch));
+    append({});
+    n_behind_ -= n_now;
+  }
+  return {};
+}
+
 void Session::rewind(uint32_t n_tokens) {
-  if (n_tokens < n_past()) tokens_.resize(n_tokens);
+  if (n_tokens >= n_past()) return;
+  tokens_.resize(n_tokens);
   pages_.shrink_to(n_past());
+  state_.reset();
+  n_behind_ = plan_->has_states() ? n_past() : 0;
 }
 
 }  // namespace rocmforge

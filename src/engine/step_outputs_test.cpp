@@ -35,7 +35,7 @@ Result<TokenId> token_with(std::initializer_list<const char*> names, float value
   const LoadedModel model = LoadedModel::open(dir.file("m.gguf"));
   Session session = model.session();
   StepOutputs* outputs = TRY(session.advance(testing::some_tokens(3, 96)));
-  return outputs->choose(0, {}, session.tokens(), 0.5);
+  return TRY(outputs->choose(0, {}, session.tokens(), 0.5)).token;
 }
 
 void expect_named(const Result<TokenId>& token, std::string_view cause) {

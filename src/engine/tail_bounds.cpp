@@ -88,4 +88,16 @@ Tail UnseenTokens::tail(std::span<const Candidate> sorted, uint32_t n_asked) con
   return tail;
 }
 
+// Tokens that were not seen may be as far below as they like. They spread the least when all are at the bar, which is
+// below every known one.
+Bounds UnseenTokens::sigma(std::span<const Candidate> sorted) const {
+  const double n = n_vocab_, n_unseen = n - static_cast<double>(sorted.size());
+  double mean = n_unseen * bar_ / n, squares = 0;
+  for (const Candidate& c : sorted) mean += c.logit / n;
+  for (const Candidate& c : sorted) squares += (c.logit - mean) * (c.logit - mean) / n;
+  squares += n_unseen * (bar_ - mean) * (bar_ - mean) / n;
+  const double sigma = std::sqrt(squares), slack = kRoundingMargin * (1 + sigma);
+  return {std::max(0.0, sigma - slack), n_unseen == 0 ? sigma + slack : HUGE_VAL};
+}
+
 }  // namespace rocmforge

@@ -38,6 +38,8 @@ class UnseenTokens {
   // The same when only some tokens count: of the n_asked best of those that count, what is not in `counted`, which are
   // the ones in `sorted` that count. Perhaps there are no others. REQUIRES: 0 < counted.size() < n_asked
   Tail tail_of_some(std::span<const Candidate> sorted, std::span<const Candidate> counted, uint32_t n_asked) const;
+  // Of all adjusted logits: their standard deviation. REQUIRES: `sorted` as for tail(), not empty
+  Bounds sigma(std::span<const Candidate> sorted) const;
 
  private:
   Bounds whole_mass(double best) const;

@@ -140,4 +140,10 @@ uint64_t GgufFile::weight_bytes() const {
   return n_bytes;
 }
 
+Result<void> GgufFile::override_metadata(std::span<const Override> overrides) {
+  if (overrides.empty()) return {};
+  metadata_ = TRY(with_overrides(metadata_, overrides));
+  return {};
+}
+
 }  // namespace rocmforge::gguf

@@ -15,6 +15,7 @@
 #include "gguf/header.h"
 #include "gguf/metadata.h"
 #include "gguf/name_index.h"
+#include "gguf/overrides.h"
 
 namespace rocmforge::gguf {
 
@@ -22,6 +23,9 @@ class GgufFile {
  public:
   // `path` is a file, or the first shard of a split model (NAME-00001-of-00003.gguf): the others are found beside it.
   static Result<GgufFile> open(const std::string& path, const Limits& limits = {}, const FileCalls* calls = nullptr);
+
+  // Changes what metadata() gives: for a file that nobody reads yet. Errors: those of with_overrides.
+  Result<void> override_metadata(std::span<const Override> overrides);
 
   const Metadata& metadata() const { return metadata_; }            // of the first shard
   uint32_t version() const { return version_; }                     // of the first shard

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "base/check.h"
 #include "gguf/random_blocks.h"
 #include "gguf/synth_vocabulary.h"
 #include "gguf/writer.h"
@@ -25,24 +26,37 @@ HeaderBuilder make_header(const Shape& s, const Mix& mix) {
   header.set_u32(key("context_length"), s.context_length);
   header.set_u32(key("embedding_length"), s.width);
   header.set_u32(key("block_count"), s.n_layers);
-  header.set_u32(key("feed_forward_length"), s.ff_width * std::max(1u, s.n_experts_used));
   header.set_u32(key("attention.head_count"), s.n_heads);
-  header.set_u32(key("attention.head_count_kv"), s.n_kv_heads);
   header.set_u32(key("attention.key_length"), s.head_size);
   header.set_u32(key("attention.value_length"), s.head_size);
-  header.set_f32(key("attention.layer_norm_rms_epsilon"), s.architecture == "llama" ? 1e-5f : 1e-6f);
-  header.set_u32(key("rope.dimension_count"), s.head_size);
-  header.set_f32(key("rope.freq_base"), s.rope_base);
+  if (s.is_bert()) {
+    header.set_f32(key("attention.layer_norm_epsilon"), 1e-12f);
+    header.set_bool(key("attention.causal"), false);
+    header.set_u32("tokenizer.ggml.token_type_count", 2);
+  } else {
+    header.set_f32(key("attention.layer_norm_rms_epsilon"), s.architecture == "llama" ? 1e-5f : 1e-6f);
+    header.set_f32(key("rope.freq_base"), s.rope_base);
+  }
+  if (s.pooling_type != 0) header.set_u32(key("pooling_type"), s.pooling_type);
   header.set_u32(key("vocab_size"), s.n_vocabulary);
   if (s.n_experts > 0) {
     header.set_u32(key("expert_count"), s.n_experts);
     header.set_u32(key("expert_used_count"), s.n_experts_used);
     header.set_u32(key("expert_feed_forward_length"), s.ff_width);
   }
-  if (s.architecture == "llama") {
-    add_spm_vocabulary(header, s.n_vocabulary);
+  if (s.mixed != nullptr) {
+    set_mixed_keys(header, s);
   } else {
+    header.set_u32(key("feed_forward_length"), s.ff_width * std::max(1u, s.n_experts_used));
+    header.set_u32(key("attention.head_count_kv"), s.n_kv_heads);
+    if (!s.is_bert()) header.set_u32(key("rope.dimension_count"), s.head_size);
+  }
+  if (s.architecture.starts_with("qwen")) {
     add_bpe_vocabulary(header, s.n_vocabulary);
+  } else if (s.is_bert()) {
+    add_wpm_vocabulary(header, s.n_vocabulary);
+  } else {
+    add_spm_vocabulary(header, s.n_vocabulary);
   }
   return header;
 }
@@ -57,6 +71,21 @@ std::vector<DType> tensor_types(std::span<const ShapeTensor> tensors, const Shap
   std::vector<DType> out;
   for (const auto& type : plan_mix(mix, model, asked, pure)) out.push_back(type.value_or(DType::f32));
   return out;
+}
+
+// What all elements are, where they are not random. A decay that grows would overflow.
+std::optional<float> constant_of(ShapeTensor::Kind kind) {
+  switch (kind) {
+    case ShapeTensor::Kind::norm:
+      return 1.0f;
+    case ShapeTensor::Kind::decay:
+      return -1.0f;
+    case ShapeTensor::Kind::matrix:
+    case ShapeTensor::Kind::bias:
+    case ShapeTensor::Kind::router:
+      return std::nullopt;
+  }
+  RF_UNREACHABLE("gguf: the kind of a tensor");
 }
 
 // Pieces of a few megabytes of random blocks, made once per type. A tensor is the pool from a random place on, over
@@ -108,9 +137,9 @@ Result<SynthReport> synthesize(const std::string& path, const Shape& shape, cons
   Pools pools(random);
   for (size_t t = 0; t < tensors.size(); t++) {
     const TensorInfo& info = writer.tensors()[t];
-    if (tensors[t].kind == ShapeTensor::Kind::norm) {
-      const std::vector<float> ones(info.n_elements, 1.0f);
-      TRY(writer.write(std::as_bytes(std::span(ones))));
+    if (const auto value = constant_of(tensors[t].kind)) {
+      const std::vector<float> values(info.n_elements, *value);
+      TRY(writer.write(std::as_bytes(std::span(values))));
     } else {
       TRY(pools.write_tensor(writer, types[t], info.n_bytes));
     }

@@ -33,10 +33,18 @@ TEST(Shapes, HaveTheParameterCountsOfTheRealModels) {
   const std::pair<const char*, uint64_t> known[] = {
       {"qwen2-0.5b", 494'032'768},   {"llama-1b", 1'235'814'400}, {"llama-3b", 3'212'749'824},
       {"llama-8b", 8'030'261'248},   {"qwen2-7b", 7'615'616'512}, {"qwen3-30b-a3b", 30'532'122'624},
-      {"llama-70b", 70'553'706'496},
+      {"llama-70b", 70'553'706'496}, {"bert-base", 108'891'648},  {"qwen3-embedding-0.6b", 595'776'512},
   };
   for (const auto& [name, n] : known) EXPECT_EQ(n_parameters(*find_shape(name)), n) << name;
   EXPECT_EQ(find_shape("llama-9b"), nullptr);
+}
+
+TEST(Shapes, OfMixedLayersHaveThePublishedNumbersOfParameters) {
+  const std::pair<const char*, double> known[] = {
+      {"qwen3.6-35b-a3b", 35e9}, {"qwen3.6-27b", 27e9}, {"nemotron-3-nano", 31.6e9}, {"gemma4-26b-a4b", 25.2e9}};
+  for (const auto& [name, n] : known) {
+    EXPECT_NEAR(static_cast<double>(n_parameters(*find_shape(name))), n, 0.012 * n) << name;
+  }
 }
 
 class RandomBlocks : public ::testing::TestWithParam<DTypeInfo> {};
@@ -135,7 +143,8 @@ TEST(Synth, SparseFilesHaveTheirSizeAndNoData) {
 
 TEST(Synth, VocabulariesAreWholeAndDistinct) {
   const TempDir dir;
-  for (const char* name : {"tiny", "llama-1b", "qwen2-0.5b", "qwen2-7b", "qwen3-30b-a3b"}) {
+  for (const char* name :
+       {"tiny", "llama-1b", "qwen2-0.5b", "qwen2-7b", "qwen3-30b-a3b", "qwen3.6-27b", "nemotron-3-nano"}) {
     const Shape& shape = *find_shape(name);
     const std::string path = dir.file(name);
     ASSERT_TRUE(synthesize(path, shape, *find_mix("Q8_0"), {.sparse = true}).ok());

@@ -91,6 +91,35 @@ void add_spm_vocabulary(HeaderBuilder& header, uint32_t n_tokens) {
   header.set_bool("tokenizer.ggml.add_eos_token", false);
 }
 
+void add_wpm_vocabulary(HeaderBuilder& header, uint32_t n_tokens) {
+  constexpr size_t kFirstSpecial = 100;
+  CHECK(n_tokens >= 512);
+  const std::string space = "\u2581";
+  Vocabulary v;
+  v.add("[PAD]", kControl);
+  while (v.tokens.size() < kFirstSpecial) v.add(fmt::format("[unused{}]", v.tokens.size()), kUnused);
+  v.add("[UNK]", kUnknown);
+  for (const char* control : {"[CLS]", "[SEP]", "[MASK]"}) v.add(control, kControl);
+  for (char c = '!'; c <= '~'; c++) {
+    if (c >= 'a' && c <= 'z') continue;
+    v.add(space + c, kNormal);
+    v.add(std::string(1, c), kNormal);
+  }
+  for (Words words; v.tokens.size() < n_tokens;) {
+    const std::string word = words.next();
+    v.add(word, kNormal);
+    if (v.tokens.size() < n_tokens) v.add(space + word, kNormal);
+  }
+  header.set_string("tokenizer.ggml.model", "bert");
+  header.set_string("tokenizer.ggml.pre", "default");
+  v.write(header);
+  header.set_u32("tokenizer.ggml.padding_token_id", 0);
+  header.set_u32("tokenizer.ggml.unknown_token_id", kFirstSpecial);
+  header.set_u32("tokenizer.ggml.bos_token_id", kFirstSpecial + 1);
+  header.set_u32("tokenizer.ggml.seperator_token_id", kFirstSpecial + 2);
+  header.set_u32("tokenizer.ggml.mask_token_id", kFirstSpecial + 3);
+}
+
 void add_bpe_vocabulary(HeaderBuilder& header, uint32_t n_tokens) {
   constexpr uint32_t kWords = 151643;
   CHECK(n_tokens >= kWords + 3);

@@ -12,7 +12,7 @@
 
 namespace rocmforge::gpu {
 
-inline constexpr uint32_t kApiVersion = 4;
+inline constexpr uint32_t kApiVersion = 5;
 
 enum class GpuStatus : int32_t {
   ok = 0,
@@ -35,6 +35,8 @@ struct GpuDeviceInfo {
   char name[128];
   uint64_t memory_bytes;
   uint32_t is_integrated;  // 1: it shares the machine's memory
+  uint32_t n_units;        // compute units; 0: not known
+  char target[16];         // "gfx1100"; empty: not known, or no AMD GPU
 };
 
 struct Grid {
@@ -53,7 +55,8 @@ struct LaunchShape {
 
 struct GpuApi {
   uint32_t version;
-  const char* module;  // "cuda", "hip", "emu"
+  const char* module;   // "cuda", "hip", "emu"
+  const char* targets;  // AMD's targets that the module has code for, separated by spaces; empty in other modules
 
   const char* (*last_error)();
   // Finds the driver; without one, 0 devices and a status other than ok.

@@ -22,6 +22,10 @@ uint32_t rows_together(uint32_t max_outputs) {
 uint64_t group_keys_bytes(uint32_t n_rows, uint32_t width) {
   return uint64_t{n_rows} * gpu::n_candidate_chunks(width) * gpu::kCandidateGroupsThreads * sizeof(uint32_t);
 }
+// A mask, and what is said of its row.
+size_t allowed_row_bytes(uint32_t width) {
+  return gpu::n_mask_words(width) * sizeof(uint32_t) + sizeof(gpu::AllowedRow);
+}
 uint64_t candidates_bytes(const PassMemory& memory) {
   uint32_t widest = 1;
   for (const Slot& slot : memory.slots) {
@@ -56,7 +60,7 @@ Result<void> GpuBackend::check_steps(std::span<const Step> steps, const WeightSt
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
   return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory) +
          gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes +
-         (device_->has_hopper() ? gpu::PanelMemory::n_bytes(memory) : 0);
+         gpu::ExpertMemory::n_bytes(memory, device_->has_hopper()) + gpu::PanelMemory::n_bytes(memory);
 }
 
 Result<void> GpuBackend::reserve(const PassMemory& memory) {
@@ -77,13 +81,19 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
   reading_ = TRY(Memory::allocate(*device_, Memory::Kind::pinned, kReadingBytes));
   rope_staging_ =
       TRY(Memory::allocate(*device_, Memory::Kind::pinned, gpu::kMaxRopeTables * gpu::kMaxRopePairs * sizeof(double)));
-  batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch, memory.max_rows, layout_.max_pages));
+  batch_ = TRY(gpu::BatchUpload::make(*device_, memory_.data() + layout_.batch,
+                                      {.max_rows = memory.max_rows,
+                                       .max_pages = layout_.max_pages,
+                                       .n_states = memory.n_states,
+                                       .n_window_pages = memory.n_window_pages}));
   expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
-  if (device_->has_hopper()) panels_ = TRY(gpu::PanelMemory::make(*device_, memory));
+  experts_ = TRY(gpu::ExpertMemory::make(*device_, memory));
+  panels_ = TRY(gpu::PanelMemory::make(*device_, memory));
   TRY(stream_.fill(memory_.data() + layout_.attention_arrivals, 0, layout_.attention_arrivals_bytes));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
-    slots_.push_back({reinterpret_cast<float*>(memory_.data() + layout_.slots[i]), slot.width, slot.rows});
+    slot_shapes_.push_back({slot.width, slot.rows});
+    slots_.push_back({slot_shapes_.back(), reinterpret_cast<float*>(memory_.data() + layout_.slots[i])});
   }
   kv_type_ = memory.kv_type;
   max_outputs_ = memory.max_outputs;
@@ -98,13 +108,18 @@ void GpuBackend::release() {
   stream_ = {};
   batch_ = {};
   expert_tables_ = {};
+  experts_ = {};
   panels_ = {};
   rope_staging_.reset();
   reading_.reset();
   candidates_.reset();
+  allowed_candidates_.reset();
+  masks_.reset();
   group_keys_.reset();
   memory_.reset();
   slots_.clear();
+  parts_ = {};
+  slot_shapes_.clear();
   rope_tables_.clear();
   max_outputs_ = n_rows_ = n_outputs_ = 0;
 }
@@ -144,27 +159,50 @@ Result<void> GpuBackend::finish() {
 
 Result<void> GpuBackend::run(std::span<const Step> steps, const Batch& batch, const WeightStore& weights) {
   TRY(begin_pass(batch));
-  const gpu::BatchView view = TRY(batch_.copy(batch, stream_));
-  const Runner runner(*this, view, {batch_.longest(), batch_.fewest_rows(), batch_.most_rows()}, weights);
+  const gpu::PassPlan plan = TRY(gpu::plan_pass(Runner::facts_of(*this, weights), {&steps, 1}));
+  return launch(plan.steps, batch, weights);
+}
+
+// The plan is that of the whole pass: the same launches whatever is resident.
+Result<void> GpuBackend::run_part(const PassPart& part, const Batch& batch, const WeightStore& weights) {
+  TRY(begin_pass(batch));
+  const Step* first_step = part.stages.front().data();
+  if (parts_.first_step != first_step || parts_.n_rows != n_rows_ || parts_.n_outputs != n_outputs_) {
+    parts_ = {};
+    parts_.plan = TRY(gpu::plan_pass(Runner::facts_of(*this, weights), part.stages));
+    parts_.first_step = first_step;
+    parts_.n_rows = n_rows_;
+    parts_.n_outputs = n_outputs_;
+  }
+  return launch(parts_.plan.of_steps(parts_.plan.stages[part.stage] + part.first, part.n), batch, weights);
+}
+
+Result<void> GpuBackend::launch(std::span<const gpu::PassStep> steps, const Batch& batch, const WeightStore& weights) {
+  const gpu::BatchViews views = TRY(batch_.copy(batch, stream_));
+  const auto n_sequences = static_cast<uint32_t>(batch.sequences.size());
+  const Runner runner(*this, views, {batch_.longest(), n_sequences, batch_.fewest_rows(), batch_.most_rows()}, weights);
   TRY(runner.run(steps));
-  TRY(runner.finish());
   return placement_.mark_read(stream_);
 }
 
 Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
                                      const WeightStore& weights) {
-  if (!gpu::Recordings::takes(batch)) return Backend::run_settled(stages, batch, weights);
+  if (!gpu::Recordings::takes(batch)) {
+    for (size_t i = 0; i < stages.size(); i++) TRY(run_part({stages, i, 0, stages[i].size()}, batch, weights));
+    return {};
+  }
   TRY(begin_pass(batch));
-  const gpu::BatchView view = TRY(batch_.offer(batch, stream_));
+  const gpu::BatchViews views = TRY(batch_.offer(batch, stream_));
   // Launched for the longest sequence there can be: what is recorded must serve all.
-  const auto runner = [&] { return Runner(*this, view, {max_positions_}, weights); };
+  const auto runner = [&] { return Runner(*this, views, {max_positions_, n_rows_}, weights); };
+  const auto plan = [&] { return gpu::plan_pass(Runner::facts_of(*this, weights), stages); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
-  if (entry.was_run && !entry.refused && entry.graphs.empty()) {
-    auto graphs = record(stages, runner(), entry.candidates_of);
+  if (gpu::Recordings::wants_recording(entry)) {
+    auto graphs = record(TRY(plan()), runner(), entry.candidates_of);
     if (graphs.ok()) {
       entry.graphs = std::move(*graphs);
     } else {
-      entry.refused = true;
+      recordings_.refuse(entry, graphs.error());
     }
   }
   is_recordable_ = true;
@@ -172,10 +210,8 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
     for (const gpu::Graph& graph : entry.graphs) TRY(stream_.launch(graph));
     found_candidates_ = entry.candidates_of;
   } else {
-    const Runner now = runner();
     TRY(take_batch());
-    TRY(now.run(stages, 0, stages.size()));
-    TRY(now.finish());
+    TRY(runner().run(TRY(plan()).steps));
     entry.was_run = true;
   }
   return placement_.mark_read(stream_);
@@ -189,18 +225,17 @@ Result<void> GpuBackend::take_batch() {
 }
 
 // A driver prepares the launch of a graph for as long as it is, and the device idles: a short one goes first.
-Result<std::vector<gpu::Graph>> GpuBackend::record(std::span<const std::span<const Step>> stages, const Runner& runner,
+Result<std::vector<gpu::Graph>> GpuBackend::record(const gpu::PassPlan& plan, const Runner& runner,
                                                    std::optional<SlotId> candidates_of) {
   constexpr size_t kStagesOfTheFirst = 3;
-  const size_t n_first = std::min(kStagesOfTheFirst, stages.size() - 1);
+  const size_t n_stages = plan.n_stages(), n_first = std::min(kStagesOfTheFirst, n_stages - 1);
   std::vector<gpu::Graph> graphs;
   graphs.push_back(TRY(capture([&]() -> Result<void> {
     TRY(take_batch());
-    return runner.run(stages, 0, n_first);
+    return runner.run(plan.of_stages(0, n_first));
   })));
   graphs.push_back(TRY(capture([&]() -> Result<void> {
-    TRY(runner.run(stages, n_first, stages.size() - n_first));
-    TRY(runner.finish());
+    TRY(runner.run(plan.of_stages(n_first, n_stages - n_first)));
     return candidates_of ? find_candidates(n_outputs_, *candidates_of) : Result<void>();
   })));
   return graphs;
@@ -246,18 +281,23 @@ Result<std::span<const RowCandidates>> GpuBackend::read_candidates(uint32_t n, S
   return std::span(reinterpret_cast<const RowCandidates*>(candidates_.data()), n);
 }
 
+gpu::CandidatesArgs GpuBackend::candidates_args(const SlotMemory& logits, RowCandidates* out) const {
+  const uint64_t n_keys_bytes = group_keys_bytes(rows_together(max_outputs_), logits.width);
+  return {.out = out,
+          .logits = logits.data,
+          .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
+          .chunks = reinterpret_cast<gpu::ChunkSum*>(group_keys_.data() + n_keys_bytes),
+          .width = logits.width,
+          .n_chunks = gpu::n_candidate_chunks(logits.width)};
+}
+
 // The device writes them to the host's memory itself: they are small, and a copy takes longer to begin than to run.
 Result<void> GpuBackend::find_candidates(uint32_t n, SlotId logits) {
   const SlotMemory& from = slots_[logits.value];
   const uint32_t together = rows_together(max_outputs_);
   for (uint32_t first = 0; first < n; first += together) {
-    const gpu::CandidatesArgs args{
-        .out = reinterpret_cast<RowCandidates*>(candidates_.data()) + first,
-        .logits = from.data + size_t{first} * from.width,
-        .group_keys = reinterpret_cast<uint32_t*>(group_keys_.data()),
-        .chunks = reinterpret_cast<gpu::ChunkSum*>(group_keys_.data() + group_keys_bytes(together, from.width)),
-        .width = from.width,
-        .n_chunks = gpu::n_candidate_chunks(from.width)};
+    gpu::CandidatesArgs args = candidates_args(from, reinterpret_cast<RowCandidates*>(candidates_.data()) + first);
+    args.logits += size_t{first} * from.width;
     const uint32_t n_rows = std::min(n - first, together);
     TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::candidate_groups)), gpu::candidate_groups_grid(n_rows, args),
                        gpu::kCandidateGroupsThreads, args));
@@ -265,6 +305,53 @@ Result<void> GpuBackend::find_candidates(uint32_t n, SlotId logits) {
                        gpu::kCandidatesThreads, args));
   }
   return {};
+}
+
+Result<std::span<const RowCandidates>> GpuBackend::read_allowed_candidates(std::span<const AllowedTokens> rows,
+                                                                           SlotId logits) {
+  using gpu::Memory;
+  const SlotMemory& from = slots_[logits.value];
+  CHECK(from.rows == SlotRows::outputs && rows.size() <= n_outputs_);
+  const uint32_t together = rows_together(max_outputs_);
+  const size_t n_out_bytes = size_t{max_outputs_} * sizeof(RowCandidates);
+  if (allowed_candidates_.data() == nullptr) {
+    const size_t n_mask_bytes = together * allowed_row_bytes(from.width);
+    allowed_candidates_ = TRY(Memory::allocate(*device_, Memory::Kind::pinned, n_out_bytes + n_mask_bytes));
+    masks_ = TRY(Memory::allocate(*device_, Memory::Kind::device, n_mask_bytes));
+  }
+  auto* out = reinterpret_cast<RowCandidates*>(allowed_candidates_.data());
+  for (size_t first = 0; first < rows.size(); first += together) {
+    const size_t n = std::min<size_t>(rows.size() - first, together);
+    TRY(find_allowed_candidates(rows.subspan(first, n), logits, out + first));
+    TRY(finish());  // before the next masks are written over these
+  }
+  return std::span<const RowCandidates>(out, rows.size());
+}
+
+Result<void> GpuBackend::find_allowed_candidates(std::span<const AllowedTokens> rows, SlotId logits,
+                                                 RowCandidates* out) {
+  const SlotMemory& from = slots_[logits.value];
+  const size_t n_words = gpu::n_mask_words(from.width);
+  std::byte* const staging = allowed_candidates_.data() + size_t{max_outputs_} * sizeof(RowCandidates);
+  auto* const masks = reinterpret_cast<uint32_t*>(staging);
+  auto* const of_rows = reinterpret_cast<gpu::AllowedRow*>(masks + rows.size() * n_words);
+  for (size_t i = 0; i < rows.size(); i++) {
+    const size_t n_bytes = std::min(rows[i].mask.size_bytes(), n_words * sizeof(uint32_t));
+    std::memset(masks + i * n_words, 0, n_words * sizeof(uint32_t));
+    std::memcpy(masks + i * n_words, rows[i].mask.data(), n_bytes);
+    of_rows[i] = {rows[i].row, rows[i].n_allowed};
+  }
+  TRY(stream_.copy(masks_.data(), staging, rows.size() * allowed_row_bytes(from.width), gpu::CopyKind::to_device));
+  const gpu::AllowedCandidatesArgs args{
+      .all = candidates_args(from, out),
+      .rows = reinterpret_cast<gpu::AllowedRow*>(reinterpret_cast<uint32_t*>(masks_.data()) + rows.size() * n_words),
+      .masks = reinterpret_cast<uint32_t*>(masks_.data()),
+      .n_words = gpu::n_mask_words(from.width)};
+  const auto n_rows = static_cast<uint32_t>(rows.size());
+  TRY(stream_.launch(TRY(kernels_.get(gpu::FixedKernel::allowed_groups)), gpu::candidate_groups_grid(n_rows, args.all),
+                     gpu::kCandidateGroupsThreads, args));
+  return stream_.launch(TRY(kernels_.get(gpu::FixedKernel::allowed_candidates)), gpu::candidates_grid(n_rows),
+                        gpu::kCandidatesThreads, args);
 }
 
 }  // namespace rocmforge

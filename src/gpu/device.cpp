@@ -23,6 +23,7 @@ Result<std::unique_ptr<Device>> Device::open(const GpuApi& api, uint32_t index) 
   if (const GpuStatus status = api.open(index, &handle); status != GpuStatus::ok) return failed(status);
   std::unique_ptr<Device> device(new Device(api, handle));
   device->name_ = info.name;
+  device->target_ = info.target;
   device->memory_bytes_ = info.memory_bytes;
   TRY(device->ask_target());
   device->restrict_to(std::getenv("ROCMFORGE_GPU"));
@@ -46,6 +47,8 @@ Result<void> Device::ask_target() {
   wave_ = target->wave;
   has_hopper_ = target->has_hopper != 0;
   has_mma_ = target->has_mma != 0;
+  has_matrix_unit_ = target->has_matrix_unit != 0;
+  tile_order_ = target->tile_order;
   if (wave_ != 32 && wave_ != 64) {
     return Error{ErrorCode::unsupported, fmt::format("gpu: {}: waves of {} lanes", name_, wave_)};
   }

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "gpu/api.h"
+#include "gpu/fragment/packed_tile.h"
 
 namespace rocmforge::gpu {
 
@@ -26,9 +27,12 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   const std::string& name() const { return name_; }
-  uint32_t wave() const { return wave_; }          // lanes
-  bool has_hopper() const { return has_hopper_; }  // kernels/matmul_hopper.h
-  bool has_mma() const { return has_mma_; }        // kernels/attend_matrix.h
+  const std::string& target() const { return target_; }      // "gfx1100"; empty: not known, or no AMD GPU
+  uint32_t wave() const { return wave_; }                    // lanes
+  bool has_hopper() const { return has_hopper_; }            // kernels/matmul_hopper.h
+  bool has_mma() const { return has_mma_; }                  // kernels/attend_matrix.h
+  bool has_matrix_unit() const { return has_matrix_unit_; }  // gpu/fragment
+  TileOrder tile_order() const { return tile_order_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
   Result<uint64_t> free_bytes() const;
 
@@ -49,10 +53,12 @@ class Device {
 
   const GpuApi* api_;
   GpuDevice* handle_;
-  std::string name_;
+  std::string name_, target_;
   uint32_t wave_ = 0;
   bool has_hopper_ = false;
   bool has_mma_ = false;
+  bool has_matrix_unit_ = false;
+  TileOrder tile_order_ = TileOrder::by_row;
   uint64_t memory_bytes_ = 0;
   friend class Memory;
   mutable std::atomic<uint64_t> pinned_bytes_{0};

@@ -13,8 +13,6 @@
 namespace rocmforge::gpu {
 namespace {
 
-constexpr const char* kGpuModules[] = {"hip", "cuda"};
-
 Error unavailable(std::string fact) {
   return {ErrorCode::device_unavailable, "gpu: " + std::move(fact)};
 }
@@ -88,6 +86,7 @@ Survey find_devices(const std::vector<std::string>& folders) {
       out.absences.push_back(api.error().message.substr(5));
       continue;
     }
+    if ((*api)->targets[0] != 0) out.shipped_targets = (*api)->targets;
     uint32_t n = 0;
     if ((*api)->count(&n) != GpuStatus::ok) {
       out.absences.push_back(fmt::format("{}: {}", name, (*api)->last_error()));
@@ -99,20 +98,24 @@ Survey find_devices(const std::vector<std::string>& folders) {
         out.absences.push_back(fmt::format("{}: device {}: {}", name, i, (*api)->last_error()));
         continue;
       }
-      out.devices.push_back({"", name, info.name, info.memory_bytes, i, info.is_integrated != 0});
+      out.devices.push_back(
+          {"", name, info.name, info.memory_bytes, i, info.is_integrated != 0, info.n_units, info.target});
     }
   }
   rank_devices(out.devices);
   return out;
 }
 
+std::vector<FoundDevice> devices_for_auto(std::vector<FoundDevice> devices) {
+  const bool has_card = std::ranges::any_of(devices, [](const FoundDevice& found) { return !found.is_integrated; });
+  std::erase_if(devices,
+                [&](const FoundDevice& found) { return found.is_small() || (found.is_integrated && has_card); });
+  return devices;
+}
+
 Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders) {
   Result<std::unique_ptr<Backend>> last = std::unique_ptr<Backend>();
-  bool has_card = false;
-  for (const FoundDevice& found : find_devices(folders).devices) {
-    if (found.is_integrated && has_card)
-      break;  // it is slower than the card that does not open, and often than the CPU
-    has_card |= !found.is_integrated;
+  for (const FoundDevice& found : devices_for_auto(find_devices(folders).devices)) {
     last = open_found(found, folders);
     if (last.ok()) break;
   }

@@ -17,6 +17,9 @@
 
 namespace rocmforge::gpu {
 
+// The modules of real devices, preferred ones first.
+inline constexpr const char* kGpuModules[] = {"hip", "cuda"};
+
 // Folders searched for modules, in order: the program's own, then its ../lib/rocmforge.
 std::vector<std::string> module_folders();
 
@@ -30,10 +33,16 @@ struct FoundDevice {
   uint64_t memory_bytes = 0;
   uint32_t index = 0;  // among the module's
   bool is_integrated = false;
+  uint32_t n_units = 0;  // compute units; 0: not known
+  std::string target{};  // "gfx1100"; empty: not known
+
+  // A desktop processor's own GPU: slower than its CPU.
+  bool is_small() const { return is_integrated && n_units != 0 && n_units < 8; }
 };
 
 struct Survey {
   std::vector<FoundDevice> devices;
+  std::string shipped_targets{};      // AMD's, that there is code for; empty without the HIP module
   std::vector<std::string> absences;  // "cuda: libcuda.so.1: cannot open shared object file"
 };
 // Sorts as gpu:N counts, and names them so.
@@ -44,8 +53,12 @@ Survey find_devices(const std::vector<std::string>& folders);
 // device_unavailable: no such device; the message gives the reason.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
 
-// The first GPU that opens, an integrated one only where there is no other; null if there is none. If GPUs exist and
-// none opens, the last one's error.
+// Those that are used without being named, of devices that are ranked: an integrated one only where there is no card,
+// since it is slower than a card that does not open, and often than the CPU; a small one never.
+std::vector<FoundDevice> devices_for_auto(std::vector<FoundDevice> devices);
+
+// The first of devices_for_auto that opens; null if there is none.
+// If GPUs exist and none opens, the last one's error.
 Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders);
 
 }  // namespace rocmforge::gpu

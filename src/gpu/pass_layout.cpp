@@ -30,10 +30,16 @@ PassLayout pass_layout(const PassMemory& memory) {
   for (uint32_t i = 0; i < memory.n_layers; i++) {
     const KvLayer layer = memory.kv_layer(i);
     out.kv.push_back(kv_bytes);
-    kv_bytes += uint64_t{memory.n_pages} * kPageTokens * (layer.key_width() + layer.value_width()) * element_bytes;
+    kv_bytes += uint64_t{memory.pages_of(i)} * kPageTokens * (layer.key_width() + layer.value_width()) * element_bytes;
   }
   const uint64_t kv = take(kv_bytes);
   for (uint64_t& at : out.kv) at += kv;
+  out.state_elements = memory.state_elements();
+  uint64_t state = take(memory.n_states * out.state_elements * sizeof(float));
+  for (const uint32_t width : memory.state_widths) {
+    out.states.push_back(state);
+    state += width * sizeof(float);
+  }
 
   // Tiles are two bytes an element (kernels/tiles.h). Rows are padded up to the next tile.
   const uint64_t tile_rows = padded_rows(memory.max_rows, kHopperMaxRows);
@@ -53,11 +59,15 @@ PassLayout pass_layout(const PassMemory& memory) {
   out.vector_bytes = (uint64_t{widest} * sizeof(float) + 255) / 256 * 256;
   out.vectors = take(PassLayout::kVectors * out.vector_bytes);
   out.rope_tables = take(uint64_t{kMaxRopeTables} * kMaxRopePairs * sizeof(double));
-  out.row_turns = take(kMaxRopeTables * kRowTurnsBytes);
-  out.cache_rows = take(kMaxTurnedRows * sizeof(uint32_t));
-  out.row_lifts = take(2 * kMaxNormedRows * sizeof(float));
+  out.row_rotations = take(kMaxRopeTables * kRowRotationsBytes);
+  out.cache_rows = take(2 * kMaxTurnedRows * sizeof(uint32_t));
+  out.row_input_scales = take(2 * kMaxNormedRows * sizeof(float));
   out.row_squares = take(uint64_t{kMaxNormedRows} * kMaxNormedPieces * sizeof(float));
   out.max_pages = std::min(memory.max_rows, kMaxPageLists) * memory.n_pages;
+  if (memory.has_window_pages()) {
+    out.max_pages *= 2;
+    out.is_windowed.assign(memory.windowed.begin(), memory.windowed.end());
+  }
   out.batch = take(BatchUpload::n_bytes(memory.max_rows, out.max_pages));
   out.total_bytes = end;
   return out;

@@ -1,6 +1,7 @@
 #include "gpu/placement.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/check.h"
 #include "gpu/kernels/repack.h"
@@ -43,12 +44,19 @@ Result<void> GpuPlacement::reserve(uint64_t arena_bytes, size_t n_loaders) {
     repack_ = TRY(device_->find("repack", "repack"));
     read_ = TRY(gpu::Event::make(*device_));
     const size_t n_buffers = 2 * n_loaders;
+    constexpr size_t kStreamsOnHip = 2;
+    const bool is_hip = std::string_view(device_->api().module) == "hip";
+    const size_t n_streams = is_hip ? std::min(n_loaders, kStreamsOnHip) : n_loaders;
+    for (size_t i = 0; i < n_streams; i++) {
+      streams_.push_back(std::make_unique<LoaderStream>());
+      streams_.back()->stream = TRY(gpu::Stream::make(*device_));
+    }
     staging_ = TRY(gpu::Memory::allocate(*device_, Kind::pinned, n_buffers * kStagingBytes));
     landing_ = TRY(gpu::Memory::allocate(*device_, Kind::device, n_buffers * kStagingBytes));
     for (size_t i = 0; i < n_buffers; i++) {
       if (i % 2 == 0) {
         loaders_.push_back(std::make_unique<Loader>());
-        loaders_.back()->stream = TRY(gpu::Stream::make(*device_));
+        loaders_.back()->on = streams_[i / 2 % n_streams].get();
       }
       loaders_.back()->buffers[i % 2] = {staging_.data() + i * kStagingBytes, landing_.data() + i * kStagingBytes,
                                          TRY(gpu::Event::make(*device_))};
@@ -63,9 +71,10 @@ Result<void> GpuPlacement::reserve(uint64_t arena_bytes, size_t n_loaders) {
 
 void GpuPlacement::release() {
   // What is still under way must not find its memory gone. A device that fails here has nothing under way.
-  for (const auto& loader : loaders_) static_cast<void>(loader->stream.finish().ok());
+  for (const auto& on : streams_) static_cast<void>(on->stream.finish().ok());
   if (is_reserved()) static_cast<void>(read_.finish().ok());
   loaders_.clear();
+  streams_.clear();
   read_ = {};
   arena_.reset();
   landing_.reset();
@@ -87,9 +96,11 @@ Result<std::span<std::byte>> GpuPlacement::staging(size_t loader) {
 Result<void> GpuPlacement::land(uint64_t address, const WeightShape& shape, uint64_t first_row,
                                 std::span<const std::byte> rows, size_t loader) {
   CHECK(loader < loaders_.size());
+  LoaderStream& on = *loaders_[loader]->on;
+  const std::lock_guard lock(on.mutex);
   auto done = put_on_stream(*loaders_[loader], address, shape, first_row, rows);
   // Copies under way must end before their buffer is filled again.
-  if (!done.ok()) static_cast<void>(loaders_[loader]->stream.finish().ok());
+  if (!done.ok()) static_cast<void>(on.stream.finish().ok());
   return done;
 }
 
@@ -97,13 +108,14 @@ Result<void> GpuPlacement::put_on_stream(Loader& self, uint64_t address, const W
                                          std::span<const std::byte> rows) {
   const Loader::Buffer& buffer = self.buffers[self.now];
   CHECK(rows.data() >= buffer.staging && rows.data() + rows.size() <= buffer.staging + kStagingBytes);
-  TRY(wait_for_range(self, address, address + packed_bytes(shape)));
+  LoaderStream& on = *self.on;
+  TRY(wait_for_range(on, address, address + packed_bytes(shape)));
   const gpu::PlaneTable table = gpu::plane_table(shape.dtype);
   if (table.n_planes == 1) {
     std::byte* to = arena_.data() + address + first_row * shape.row_bytes();
-    TRY(self.stream.copy(to, rows.data(), rows.size(), gpu::CopyKind::to_device));
+    TRY(on.stream.copy(to, rows.data(), rows.size(), gpu::CopyKind::to_device));
   } else {
-    TRY(self.stream.copy(buffer.landing, rows.data(), rows.size(), gpu::CopyKind::to_device));
+    TRY(on.stream.copy(buffer.landing, rows.data(), rows.size(), gpu::CopyKind::to_device));
     gpu::RepackArgs args{};
     args.blocks = reinterpret_cast<const uint8_t*>(buffer.landing);
     args.table = table;
@@ -114,16 +126,16 @@ Result<void> GpuPlacement::put_on_stream(Loader& self, uint64_t address, const W
       std::byte* plane = arena_.data() + address + offsets.at[p];
       args.planes[p] = reinterpret_cast<uint8_t*>(plane + first_block * table.fields[p].n_bytes);
     }
-    TRY(self.stream.launch(repack_, gpu::repack_grid(args.n_blocks), gpu::kRepackThreads, args));
+    TRY(on.stream.launch(repack_, gpu::repack_grid(args.n_blocks), gpu::kRepackThreads, args));
   }
-  TRY(self.stream.record(buffer.consumed));
+  TRY(on.stream.record(buffer.consumed));
   n_landed_++;
   return {};
 }
 
 // Copies to addresses that were used before must wait for the passes that read there, and for the previous copies
 // there. A pass has waited for those already, unless the weight was given up unused.
-Result<void> GpuPlacement::wait_for_range(Loader& self, uint64_t begin, uint64_t end) {
+Result<void> GpuPlacement::wait_for_range(LoaderStream& on, uint64_t begin, uint64_t end) {
   const std::lock_guard lock(mutex_);
   auto at = landed_.lower_bound(end);
   bool was_used = false, was_seen = true;
@@ -132,13 +144,13 @@ Result<void> GpuPlacement::wait_for_range(Loader& self, uint64_t begin, uint64_t
     was_seen = was_seen && at->second.n_landed <= n_read_;
   }
   if (!was_used) return {};
-  if (self.n_reads != n_reads_) {
-    TRY(self.stream.wait(read_));
-    self.n_reads = n_reads_;
+  if (on.n_reads != n_reads_) {
+    TRY(on.stream.wait(read_));
+    on.n_reads = n_reads_;
   }
   if (was_seen) return {};
   for (const auto& loader : loaders_) {
-    for (const Loader::Buffer& last : loader->buffers) TRY(self.stream.wait(last.consumed));
+    for (const Loader::Buffer& last : loader->buffers) TRY(on.stream.wait(last.consumed));
   }
   return {};
 }

@@ -3,8 +3,9 @@
 //
 //   reader -> staging (pinned) -> copy -> landing (device) -> repack -> planes at their final address
 //
-// Every loader has a stream, two staging buffers, and a landing buffer for each; while one buffer is copied, the other
-// is filled. Formats with a single plane are copied straight to their address.
+// Every loader has two staging buffers, a landing buffer for each, and a stream; while one buffer is copied, the other
+// is filled. Formats with a single plane are copied straight to their address. On HIP loaders share two streams: HIP
+// puts all streams on four hardware queues, and a pass may not queue behind copies.
 //
 // No event per weight: before a pass, the compute stream waits for everything that the loaders have put on their
 // streams (make_visible). A weight is resident only after its copies were put on those streams, so the wait covers it.
@@ -55,20 +56,25 @@ class GpuPlacement final : public Placement {
  private:
   static constexpr size_t kStagingBytes = 4 << 20;
 
-  struct Loader {
+  // Of one loader, or of several, one at a time under the mutex.
+  struct LoaderStream {
+    std::mutex mutex;
     gpu::Stream stream;
+    uint64_t n_reads = 0;  // the value of n_reads_ that the stream has waited for
+  };
+  struct Loader {
+    LoaderStream* on = nullptr;
     struct Buffer {
       std::byte* staging = nullptr;
       std::byte* landing = nullptr;
       gpu::Event consumed;  // the last copy out of this buffer
     };
     Buffer buffers[2];
-    int now = 0;           // the buffer that staging() returned last
-    uint64_t n_reads = 0;  // the value of n_reads_ that the stream has waited for
+    int now = 0;  // the buffer that staging() returned last
   };
 
   void note_landed(uint64_t address, const WeightShape& shape);
-  Result<void> wait_for_range(Loader& self, uint64_t begin, uint64_t end);
+  Result<void> wait_for_range(LoaderStream& on, uint64_t begin, uint64_t end);
   Result<void> put_on_stream(Loader& self, uint64_t address, const WeightShape& shape, uint64_t first_row,
                              std::span<const std::byte> rows);
 
@@ -77,7 +83,8 @@ class GpuPlacement final : public Placement {
   gpu::Memory arena_;
   gpu::Memory staging_, landing_;  // of all loaders
   gpu::Event read_;                // records the end of the last pass
-  // Loaders hold streams and events and are destroyed before the memory that those use.
+  // Streams and events are destroyed before the memory that they use.
+  std::vector<std::unique_ptr<LoaderStream>> streams_;
   std::vector<std::unique_ptr<Loader>> loaders_;
   std::atomic<uint64_t> n_landed_{0};  // pieces copied so far
   uint64_t n_visible_ = 0;             // of these, visible to the compute stream

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "gpu/kernels/attend_tiles.h"
 
 namespace rocmforge::gpu {
@@ -24,6 +25,21 @@ Result<Recordings::Entry*> Recordings::find(const Key& key, const Stream& stream
   }
   entries_.emplace_back().key = key;
   return &entries_.back();
+}
+
+bool Recordings::wants_recording(Entry& entry) {
+  if (!entry.was_run || !entry.graphs.empty()) return false;
+  if (entry.n_until_retry == 0) return true;
+  entry.n_until_retry--;
+  return false;
+}
+
+void Recordings::refuse(Entry& entry, const Error& why) {
+  entry.n_until_retry = kPassesBeforeRetry;
+  if (n_refused_++ > 0) return;
+  log(LogLevel::warn,
+      "gpu: the device did not record a pass, which makes decoding slower; tried again after {} passes: {}",
+      kPassesBeforeRetry, why.message);
 }
 
 }  // namespace rocmforge::gpu

@@ -5,6 +5,7 @@
 //
 // Threads: one at a time.
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -23,6 +24,8 @@ class Recordings {
   static bool takes(const Batch& batch);
 
   static constexpr size_t kMaxKept = 32;
+  // A refusal may come from a moment's lack of memory, or from a copy on another thread.
+  static constexpr uint32_t kPassesBeforeRetry = 64;
 
   struct Key {
     const Step* first_step = nullptr;  // of the plan
@@ -32,9 +35,9 @@ class Recordings {
   };
   struct Entry {
     Key key;
-    bool was_run = false;       // launched once: every kernel is loaded, every table is made
-    bool refused = false;       // the device could not record the pass
-    std::vector<Graph> graphs;  // executed in sequence; empty: not recorded
+    bool was_run = false;        // launched once: every kernel is loaded, every table is made
+    uint32_t n_until_retry = 0;  // passes to launch before recording is tried again: the device has refused
+    std::vector<Graph> graphs;   // executed in sequence; empty: not recorded
     // The slot whose top-k candidates were read after the run: the graph also finds them, for all output rows.
     std::optional<SlotId> candidates_of = {};
   };
@@ -45,8 +48,15 @@ class Recordings {
   Entry& last_found() { return entries_.back(); }  // REQUIRES: one was found since clear()
   void clear() { entries_.clear(); }
 
+  // Whether to record a pass now; counts the passes of an entry that was refused.
+  static bool wants_recording(Entry& entry);
+  // Notes that the device did not record an entry's pass. The first refusal is logged.
+  void refuse(Entry& entry, const Error& why);
+  uint64_t n_refused() const { return n_refused_; }
+
  private:
-  std::vector<Entry> entries_;  // least recently used first
+  std::vector<Entry> entries_;          // least recently used first
+  std::atomic<uint64_t> n_refused_{0};  // also read by other threads
 };
 
 }  // namespace rocmforge::gpu

@@ -1,4 +1,4 @@
-// What a step asks of its kernels, in words: for the log.
+// What a step asks of its kernels in words, for the log.
 
 #include <fmt/core.h>
 

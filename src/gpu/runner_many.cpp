@@ -15,25 +15,8 @@ using gpu::ManyKind;
 
 namespace {
 
-constexpr ManyKind kNarrow[] = {ManyKind::rows_8, ManyKind::rows_16, ManyKind::rows_32};
-constexpr ManyKind kWide[] = {ManyKind::wide_8, ManyKind::wide_16, ManyKind::wide_32};
-
-gpu::ManyShape shape_of(ManyKind kind, DType dtype) {
-  return gpu::many_shape(kind, gpu::strip_shape(dtype).stage_bytes);
-}
 uint32_t rows_of(ManyKind kind) {
   return gpu::many_shape(kind, 0).rows();
-}
-
-// The smallest kernel for so many rows, or the largest there is.
-std::optional<ManyKind> kind_of(DType dtype, uint32_t n_pieces, uint32_t rows) {
-  std::optional<ManyKind> found;
-  for (const ManyKind kind : n_pieces <= 16 ? kNarrow : kWide) {
-    if (!gpu::many_fits(shape_of(kind, dtype), gpu::strip_shape(dtype), n_pieces)) break;
-    found = kind;
-    if (rows_of(kind) >= rows) break;
-  }
-  return found;
 }
 
 FormatKernel kernel_of(ManyKind kind) {
@@ -85,37 +68,15 @@ gpu::StreamArgs from_row(gpu::StreamArgs args, uint32_t row, uint32_t n) {
   return args;
 }
 
-// Of inputs in one order.
-uint64_t input_bytes(uint32_t n_rows, uint32_t rows_at_once, uint32_t n_pieces, uint32_t n_scales) {
-  const uint64_t padded = (n_rows + rows_at_once - 1) / rows_at_once * rows_at_once;
-  return (padded * n_pieces * gpu::many_row_bytes(n_scales) + 255) / 256 * 256;
-}
-
 }  // namespace
-
-bool GpuBackend::Runner::can_stream_many(const Matmul& step) const {
-  const uint32_t n_pieces = slot(step.in).width / gpu::kStreamColumns, rows = n_rows(step.in);
-  if (rows < gpu::kManyMinRows || rows > gpu::kManyMaxRows) return false;
-  uint64_t n_bytes = 0;
-  for (const Matmul::Part& part : step.parts) {
-    const WeightShape& shape = weights_.tensor(part.weight).shape;
-    if (gpu::product_kind(shape.dtype) != gpu::ProductKind::integer || shape.n_rows % gpu::kStreamOutputs != 0) {
-      return false;
-    }
-    if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
-    if (!kind_of(shape.dtype, n_pieces, rows)) return false;
-    n_bytes += input_bytes(rows, gpu::kManyMaxRows, n_pieces, gpu::strip_shape(shape.dtype).n_scales);
-  }
-  return n_bytes <= self_.layout_.quants_bytes;
-}
 
 Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns;
   // All take as many rows at a time as the one that takes fewest.
-  ManyKind kind = *kind_of(formats.front().dtype, n_pieces, first.n_rows);
+  ManyKind kind = *gpu::many_kind(formats.front().dtype, n_pieces, first.n_rows);
   for (const StreamPart& part : formats) {
-    const ManyKind other = *kind_of(part.dtype, n_pieces, first.n_rows);
+    const ManyKind other = *gpu::many_kind(part.dtype, n_pieces, first.n_rows);
     if (rows_of(other) < rows_of(kind)) kind = other;
   }
   const uint32_t at_once = rows_of(kind);
@@ -126,7 +87,7 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
     const gpu::ManyOrder order = gpu::many_order(part.dtype);
     if (inputs.to.find(order) != nullptr) continue;
     inputs.to.add(order, end, at_once * gpu::many_row_bytes(gpu::many_scales(order)));
-    end += input_bytes(first.n_rows, at_once, n_pieces, gpu::strip_shape(part.dtype).n_scales);
+    end += gpu::many_inputs_bytes(first.n_rows, at_once, n_pieces, gpu::strip_shape(part.dtype).n_scales);
   }
   TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(inputs), gpu::kManyInputsThreads, inputs));
 
@@ -145,7 +106,7 @@ Result<void> GpuBackend::Runner::launch_many(std::span<const StreamPart> formats
 
 Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> parts, gpu::ManyKind kind) const {
   const uint32_t n_pieces = parts.front().args.width / gpu::kStreamColumns;
-  const auto shape = [&](const StreamPart& part) { return shape_of(kind, part.dtype); };
+  const auto shape = [&](const StreamPart& part) { return gpu::many_shape_of(kind, part.dtype); };
   const auto shared_bytes = [&](const StreamPart& part) {
     return gpu::many_shared_bytes(shape(part), gpu::strip_shape(part.dtype), n_pieces);
   };

@@ -11,15 +11,10 @@ namespace rocmforge {
 
 using gpu::FixedKernel;
 using gpu::FormatKernel;
+using gpu::ProductRoute;
 using gpu::RowsArgs;
 
 namespace {
-
-// Of inputs in one order.
-uint64_t input_bytes(uint32_t n_rows, uint32_t n_pieces, uint32_t n_scales) {
-  const uint32_t at_once = gpu::rows_at_once(n_rows), n_sets = (n_rows + at_once - 1) / at_once;
-  return uint64_t{n_sets} * n_pieces * gpu::rows_place_bytes(at_once, n_scales);
-}
 
 // The kernel for weights of two formats.
 std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_once) {
@@ -39,42 +34,6 @@ std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_on
 
 }  // namespace
 
-bool GpuBackend::Runner::can_stream_rows(const Matmul& step) const {
-  const uint32_t n_pieces = slot(step.in).width / gpu::kStreamColumns, rows = n_rows(step.in);
-  if (rows < gpu::kRowsMinRows || rows > gpu::kRowsMaxRows || n_pieces > gpu::kManyMaxPieces) return false;
-  for (const Matmul::Part& part : step.parts) {
-    const WeightShape& shape = weights_.tensor(part.weight).shape;
-    if (!gpu::has_rows_kernels(shape.dtype) || shape.n_rows % gpu::kStreamOutputs != 0) return false;
-    if (part.bias && weights_.tensor(*part.bias).shape.dtype != DType::f32) return false;
-  }
-  return all_input_bytes(step) <= self_.layout_.quants_bytes;
-}
-
-uint64_t GpuBackend::Runner::all_input_bytes(const Matmul& step) const {
-  uint64_t n_bytes = 0;
-  for (const Matmul::Part& part : step.parts) {
-    const uint32_t n_scales = gpu::strip_shape(weights_.tensor(part.weight).shape.dtype).n_scales;
-    n_bytes += input_bytes(n_rows(step.in), slot(step.in).width / gpu::kStreamColumns, n_scales);
-  }
-  return n_bytes;
-}
-
-// REQUIRES: can_stream_rows(product). The split-K epilogue rotates: there must be at least two slices.
-bool GpuBackend::Runner::can_turn_rows(const Matmul& product, const Rope& rope) const {
-  static_assert(gpu::kRowsMaxRows <= gpu::kMaxTurnedRows);
-  const gpu::RowsTurn turn = rows_turn(rope);
-  uint32_t n_tiles = 0;
-  for (const Matmul::Part& part : product.parts) {
-    if (!gpu::can_turn_rows(turn, slot(part.out).width)) return false;
-    // One format may have fewer for all parts.
-    n_tiles += gpu::rows_tiles(slot(part.out).width / gpu::kStreamOutputs, gpu::rows_at_once(n_rows(product.in)));
-  }
-  const bool is_made = std::ranges::find(made_turns_, MadeTurns{rope.rope, rope.factors}) != made_turns_.end();
-  return turn.n_pairs <= gpu::kMaxTurnedPairs && (is_made || made_turns_.size() < gpu::kMaxRopeTables) &&
-         slot(product.in).width >= 2 * gpu::kStreamColumns &&
-         2 * n_tiles <= std::min<uint64_t>(gpu::kStreamBlocks, room_for_shares(n_tiles));
-}
-
 gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to) const {
   const uint32_t rows = n_rows(product.in), n_pieces = slot(product.in).width / gpu::kStreamColumns;
   gpu::ManyOrders orders{.layout = gpu::ManyLayout::panels, .rows_at_once = gpu::rows_at_once(rows)};
@@ -83,7 +42,7 @@ gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to
     if (orders.find(order) != nullptr) continue;
     const uint32_t n_scales = gpu::many_scales(order);
     orders.add(order, to, gpu::rows_place_bytes(orders.rows_at_once, n_scales));
-    to += input_bytes(rows, n_pieces, n_scales);
+    to += gpu::rows_inputs_bytes(rows, n_pieces, n_scales);
   }
   return orders;
 }
@@ -91,67 +50,33 @@ gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to
 // The inputs come from a launch of their own or from the previous product's epilogue; the two use different buffers, as
 // either may still be read.
 uint8_t* GpuBackend::Runner::rows_inputs(uint32_t which) const {
-  return reinterpret_cast<uint8_t*>(quants()) + which * (self_.layout_.quants_bytes / 2 / 1024 * 1024);
+  return reinterpret_cast<uint8_t*>(quants()) + which * facts_.rows_inputs_room();
 }
-float* GpuBackend::Runner::row_lifts(uint32_t which) const {
-  return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_lifts) + which * gpu::kMaxNormedRows;
+float* GpuBackend::Runner::row_input_scales(uint32_t which) const {
+  return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_input_scales) + which * gpu::kMaxNormedRows;
 }
 float* GpuBackend::Runner::row_squares() const {
   return reinterpret_cast<float*>(self_.memory_.data() + self_.layout_.row_squares);
 }
 
-std::optional<GpuBackend::Runner::Taker> GpuBackend::Runner::taker_of(const Matmul& product, const Add& sum,
-                                                                      std::span<const Step> after) const {
-  static_assert(gpu::kRowsMaxRows <= gpu::kMaxNormedRows && gpu::kManyMaxPieces <= gpu::kMaxNormedPieces);
-  if (after.empty()) after = following_;
-  // While weights are loading, a pass runs stage by stage, and the next stage's norm may not be loaded. Prompts never
-  // use this, so that their bits do not depend on loading.
-  if (self_.n_rows_ != self_.n_outputs_) return std::nullopt;
-  // A tile must be 256 columns of the next inputs.
-  if (gpu::rows_tile_outputs(gpu::rows_at_once(n_rows(product.in))) != gpu::kStreamColumns) return std::nullopt;
-  if (after.size() < 2 || lifted_ != sum.out) return std::nullopt;
-  const auto* norm = std::get_if<Norm>(&after[0]);
-  const auto* taker = std::get_if<Matmul>(&after[1]);
-  if (norm == nullptr || taker == nullptr || norm->in != sum.out || taker->in != norm->out || !can_norm(*norm) ||
-      slot(norm->out).rows != SlotRows::batch || !can_stream_rows(*taker)) {
-    return std::nullopt;
-  }
-  // Two slots are not written then: the product, and its normalised sum.
-  if (is_wanted(sum.in, after) || is_wanted(norm->out, after.subspan(2))) return std::nullopt;
-  const uint32_t n_out = slot(sum.out).width, n_tiles = n_out / gpu::kStreamColumns;
-  if (n_out % gpu::kStreamColumns != 0 || shares_of(n_tiles, slot(product.in).width / gpu::kStreamColumns) < 2) {
-    return std::nullopt;
-  }
-  const uint64_t room = rows_inputs(1) - rows_inputs(0);
-  return all_input_bytes(product) <= room && all_input_bytes(*taker) <= room ? std::optional(Taker{norm, taker})
-                                                                             : std::nullopt;
-}
-
-Result<gpu::RowsNext> GpuBackend::Runner::leave_inputs(const Taker& taker) const {
-  left_inputs_ = {taker.product, orders_of(*taker.product, rows_inputs(1))};
-  return gpu::RowsNext{.norm_weight = TRY(vector_of(taker.norm->weight, 0)),
-                       .lifts = row_lifts(lifts_at_),
+Result<gpu::RowsNext> GpuBackend::Runner::write_inputs_of(const gpu::RowsStep& step) const {
+  return gpu::RowsNext{.norm_weight = TRY(vector_of(step.next_norm->weight, 0)),
+                       .lifts = row_input_scales(step.scales_at),
                        .squares = row_squares(),
-                       .to = left_inputs_->at};
+                       .to = orders_of(*step.next_product, rows_inputs(1))};
 }
 
-Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats, const Norm* norm,
-                                             const Matmul& product) const {
+Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats, const gpu::StreamStep& step) const {
   const gpu::StreamArgs& first = formats.front().args;
   const uint32_t n_pieces = first.width / gpu::kStreamColumns, at_once = gpu::rows_at_once(first.n_rows);
-  const bool are_left = left_inputs_ && left_inputs_->product == &product;
-  const gpu::ManyOrders inputs = are_left ? left_inputs_->at : orders_of(product, rows_inputs(0));
+  const uint32_t scales_at = step.rows.scales_at;
+  const gpu::ManyOrders inputs = orders_of(*step.product, rows_inputs(step.rows.inputs_are_written ? 1 : 0));
   gpu::RowsNorm left;
-  if (are_left) {
-    left = {row_squares(), row_lifts(lifts_at_), row_lifts(lifts_at_ ^ 1), norm->epsilon};
-    lifts_at_ ^= 1;
-    left_inputs_.reset();
+  if (step.rows.inputs_are_written) {
+    left = {row_squares(), row_input_scales(scales_at), row_input_scales(scales_at ^ 1), step.norm->epsilon};
   } else {
     gpu::ManyInputsArgs args = gpu::many_inputs(first, inputs);
-    if (norm != nullptr) {
-      args.lifts = row_lifts(lifts_at_);
-      lifted_ = norm->in;
-    }
+    if (step.norm != nullptr) args.lifts = row_input_scales(scales_at);
     TRY(launch(FixedKernel::stream_many_inputs, gpu::many_inputs_grid(args), gpu::kManyInputsThreads, args));
   }
   std::vector<RowsArgs> products;
@@ -183,7 +108,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   }
   for (size_t i = 0; i < formats.size(); i++) {
     RowsArgs& args = products[i];
-    args.n_shares = shares_of(args.n_tiles, n_pieces);
+    args.n_shares = facts_.shares_of(args.n_tiles, n_pieces);
     args.n_blocks = std::min(args.n_tiles * args.n_shares, gpu::kStreamBlocks);
     const FormatKernel of_format = at_once == 32   ? FormatKernel::rows_32
                                    : at_once == 64 ? FormatKernel::rows_64
@@ -194,26 +119,13 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   return {};
 }
 
-// The number of partial-sum tiles (tiles times slices) that fit. They use the workspace of attention, which does not
-// need it during these products.
-uint64_t GpuBackend::Runner::room_for_shares(uint32_t n_tiles) const {
-  static_assert(gpu::rows_sets(gpu::kRowsMaxRows, 128) == 1);
-  if (2 * n_tiles * sizeof(uint32_t) > self_.layout_.attention_arrivals_bytes) return 0;
-  return self_.layout_.attention_parts_bytes / (gpu::kRowsTileSums * sizeof(float));
-}
-
-uint32_t GpuBackend::Runner::shares_of(uint32_t n_tiles, uint32_t n_pieces) const {
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(room_for_shares(n_tiles) / n_tiles, 1, gpu::rows_shares(n_tiles, n_pieces)));
-}
-
 // Divides two formats into slices so that the largest amount of work of a block is smallest. A piece of Q6_K counts
 // twice.
 // REQUIRES: no more tiles than blocks
 void GpuBackend::Runner::divide(gpu::RowsPairArgs& both, uint32_t n_pieces) const {
   const uint32_t n_tiles[] = {both.first.n_tiles, both.second.n_tiles}, most = std::min(gpu::kRowsMaxShares, n_pieces);
-  const uint64_t room =
-      std::clamp<uint64_t>(room_for_shares(n_tiles[0] + n_tiles[1]), n_tiles[0] + n_tiles[1], gpu::kStreamBlocks);
+  const uint64_t room = std::clamp<uint64_t>(facts_.room_for_shares(n_tiles[0] + n_tiles[1]), n_tiles[0] + n_tiles[1],
+                                             gpu::kStreamBlocks);
   const uint32_t fewest = 2 * (n_tiles[0] + n_tiles[1]) <= room ? std::min(most, 2u) : 1;
   uint32_t least = UINT32_MAX;
   for (uint32_t first = fewest; first <= most; first++) {

@@ -2,8 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "gpu/distance_buckets.h"
 #include "gpu/kernels/attend.h"
+#include "gpu/kernels/recurrent.h"
 #include "gpu/kernels/route.h"
+#include "gpu/kernels/texts.h"
 #include "gpu/packed/lists.h"
 #include "gpu/pass_layout.h"
 
@@ -15,7 +20,6 @@ bool has_kernels(DType dtype) {
   if (dtype == DType::name) return true;
   RF_INTEGER_FORMATS(RF_IS_FORMAT)
   RF_FLOAT_FORMATS(RF_IS_FORMAT)
-  RF_DECODED_FORMATS(RF_IS_FORMAT)
 #undef RF_IS_FORMAT
   return false;
 }
@@ -59,12 +63,8 @@ struct Missing {
   }
   Name operator()(const StoreKv&) const { return {}; }
   Name operator()(const Attend& s) const {
-    if (s.value_head() != s.head_size) {
-      return fmt::format("attention with keys of {} and values of {} elements", s.head_size, s.value_head());
-    }
-    if (s.alibi_bias != 0) return "attention with ALiBi";
-    return s.head_size < kMinHeadSize || s.head_size > kMaxHeadSize
-               ? fmt::format("attention with heads of {} elements", s.head_size)
+    return s.head_size < kMinHeadSize || s.head_size > kMaxAnyKeySize || s.value_head() > kMaxAnyValueSize
+               ? fmt::format("attention with keys of {} and values of {} elements", s.head_size, s.value_head())
                : weight(s.sinks);
   }
   Name operator()(const Activate&) const { return {}; }
@@ -84,9 +84,52 @@ struct Missing {
   Name operator()(const TakeRows&) const { return {}; }
   Name operator()(const Temper&) const { return {}; }
   Name operator()(const Gate&) const { return {}; }
-  Name operator()(const Scale& s) const { return number(s.weight); }
+  Name operator()(const Scale& s) const {
+    return weights.tensor(s.weight).shape.row_elements == 1 ? number(s.weight) : weight(s.weight);
+  }
+  Name operator()(const MixStreams&) const { return {}; }
+  Name operator()(const MatchLength&) const { return {}; }
+  Name operator()(const CutRow&) const { return {}; }
   Name operator()(const TakeColumns&) const { return {}; }
   Name operator()(const WeighExperts&) const { return {}; }
+  Name operator()(const AttendBothWays& s) const {
+    if (Name name = distance_biases(s); !name.empty()) return name;
+    return std::max(s.head_size, s.value_size) > kMaxAttendTextsSize
+               ? fmt::format("attention both ways with keys of {} and values of {} elements", s.head_size, s.value_size)
+               : "";
+  }
+  // Biases that are not F32 are decoded into the memory of a vector.
+  Name distance_biases(const AttendBothWays& s) const {
+    if (!s.distance_biases) return {};
+    const WeightShape& shape = weights.tensor(*s.distance_biases).shape;
+    if (shape.n_rows < kMinDistanceBuckets || shape.n_rows > kMaxDistanceBuckets)
+      return fmt::format("biases of {} buckets of distances", shape.n_rows);
+    if (shape.dtype == DType::f32) return {};
+    const bool is_float = shape.dtype == DType::f16 || shape.dtype == DType::bf16;
+    return is_float && shape.n_rows <= s.head_size
+               ? Name()
+               : fmt::format("biases by distance of type {}", dtype_info(shape.dtype).name);
+  }
+  Name operator()(const Pool&) const { return {}; }
+  Name operator()(const AddVector& s) const { return weight(s.weight); }
+  Name operator()(const Convolve& s) const {
+    return s.n_taps < 2 || s.n_taps > kMaxTaps ? fmt::format("convolutions of {} taps", s.n_taps)
+                                               : numbers({s.weight, s.bias});
+  }
+  Name operator()(const Scan& s) const {
+    return s.state_size > (s.by_element ? kMaxElementState : kMaxHeadState)
+               ? fmt::format("scans with states of {} numbers", s.state_size)
+               : numbers({s.step_bias, s.decay, s.skip});
+  }
+  Name operator()(const DeltaRule& s) const {
+    return s.key_size > kMaxDeltaKey ? fmt::format("the delta rule with keys of {} elements", s.key_size)
+                                     : numbers({s.step_bias, s.decay});
+  }
+  Name numbers(std::initializer_list<std::optional<WeightId>> ids) const {
+    return std::ranges::all_of(ids, [&](auto id) { return !id || dtype(*id) == DType::f32; })
+               ? Name()
+               : "numbers of recurrent layers that are not F32";
+  }
   template <class S>
     requires kIsFused<S>
   Name operator()(const S&) const {

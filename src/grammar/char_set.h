@@ -40,12 +40,12 @@ class CharSet {
 
 CharSet digit_chars();  // 0-9
 CharSet word_chars();   // [A-Za-z0-9_]
-CharSet space_chars();  // what \s is in ECMA-262
-CharSet line_ends();    // what . leaves out
+CharSet space_chars();  // \s of ECMA-262
+CharSet line_ends();    // the characters that . does not match
 CharSet hex_digits();   // [0-9A-Fa-f]
 CharSet with_both_cases(const CharSet& set);
 
-// The general category or the group of that name ("L", "Lu", "Letter", ...); empty when there is none such.
+// The general category or the group of that name ("L", "Lu", "Letter", ...); empty for an unknown name.
 CharSet chars_of_category(std::string_view name);
 
 }  // namespace rocmforge::grammar

@@ -1,11 +1,13 @@
 #pragma once
-// Every notation of a constraint, compiled; and a cache of what was.
+// Compiles a constraint in any notation, and caches compiled constraints.
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "grammar/constraint.h"
@@ -22,24 +24,45 @@ struct Source {
   SchemaOptions schema = {};
 };
 
-// invalid_argument: no grammar, or one without a text. unsupported: not enforced exactly. limit_exceeded.
-Result<std::shared_ptr<Constraint>> compile(const Source& source, const FindToken& find_token = {});
+// Adds rules to a grammar that is not finished; returns the rule of the source's texts. Errors: invalid_argument (a
+// malformed grammar), unsupported (a part that cannot be enforced exactly), limit_exceeded.
+Result<RuleId> add_source(Grammar& grammar, const Source& source, const FindToken& find_token = {});
+// Further errors: those of Grammar::finish().
+Result<std::shared_ptr<Constraint>> compile(const Source& source, const FindToken& find_token = {},
+                                            std::chrono::milliseconds limit = Grammar::kMaxCompileTime);
 
-// The constraints of one vocabulary that were asked for last.
+// A tool of which the constraint enforces less than its schema.
+struct Unenforced {
+  std::string tool, why;
+};
+
+struct Compiled {
+  std::shared_ptr<Constraint> constraint;
+  std::vector<Unenforced> unenforced = {};
+};
+
+// The most recently used constraints of one vocabulary.
 //
-// Threads: any. Two that ask for the same at once may both compile it.
+// Threads: any. Two threads that request the same constraint at once may both compile it.
 class ConstraintCache {
  public:
   static constexpr size_t kMaxEntries = 64;
-
-  // `find_token` is asked while a grammar is compiled.
-  explicit ConstraintCache(FindToken find_token = {}) : find_token_(std::move(find_token)) {}
-  Result<std::shared_ptr<Constraint>> get(const Source& source);
+  Result<Compiled> get(const std::string& key, const std::function<Result<Compiled>()>& make);
 
  private:
+  using Entry = std::pair<std::string, Compiled>;
+
+  // With mutex_ held.
+  void make_room();
+  void drop(std::list<Entry>::iterator entry);
+
   std::mutex mutex_;
-  FindToken find_token_;
-  std::list<std::pair<std::string, std::shared_ptr<Constraint>>> entries_;  // the last used first
+  std::list<Entry> entries_;  // most recently used first
+  uint64_t n_key_bytes_ = 0;
+  StateMemory keys_;
 };
+
+// Equal for equal sources.
+std::string cache_key(const Source& source);
 
 }  // namespace rocmforge::grammar

@@ -187,7 +187,52 @@ class RuleLowering {
   std::vector<size_t> pending_;
 };
 
+class Flattening {
+ public:
+  Flattening(RegexPool& pool, const std::vector<NamedRule>& rules)
+      : pool_(pool), rules_(rules), known_(rules.size()), is_open_(rules.size()) {}
+
+  std::optional<Regex> rule(size_t id) {
+    if (known_[id] || is_open_[id] || depth_ == kMaxDepth) return known_[id];
+    is_open_[id] = true;
+    depth_++;
+    known_[id] = expression(rules_[id].body);
+    depth_--;
+    is_open_[id] = false;
+    return known_[id];
+  }
+
+ private:
+  static constexpr uint32_t kMaxDepth = 100;  // rules inside rules: a file may have any number of them
+
+  std::optional<Regex> expression(const Expression& one) {
+    if (one.kind == Kind::text) return one.text;
+    if (one.kind == Kind::rule) return rule(one.symbol);
+    if (one.kind == Kind::tokens) return {};
+    std::vector<Regex> parts;
+    for (const Expression& part : one.parts) {
+      const auto regex = expression(part);
+      if (!regex) return {};
+      parts.push_back(*regex);
+    }
+    if (one.kind == Kind::either) return pool_.either(std::move(parts));
+    Regex all = kEmptyText;
+    for (size_t i = parts.size(); i-- > 0;) all = pool_.concat(parts[i], all);
+    return one.kind == Kind::repeat ? pool_.repeat(all, one.least, one.most) : all;
+  }
+
+  RegexPool& pool_;
+  const std::vector<NamedRule>& rules_;
+  std::vector<std::optional<Regex>> known_;
+  std::vector<bool> is_open_;
+  uint32_t depth_ = 0;
+};
+
 }  // namespace
+
+std::optional<Regex> regex_of(RegexPool& pool, const std::vector<NamedRule>& rules, size_t root) {
+  return Flattening(pool, rules).rule(root);
+}
 
 Result<void> lower_rules(Grammar& grammar, const std::vector<NamedRule>& rules, size_t root) {
   RuleLowering(grammar, rules).run(root);

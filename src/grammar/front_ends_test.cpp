@@ -137,6 +137,24 @@ TEST(SchemaFrontEnd, NumbersAreHeldToTheirBounds) {
   expect_language(Notation::json_schema, R"({"multipleOf":0.01})", {"1.25", "3", "-0.10"}, {"1.255", "0.001"});
 }
 
+// Codex's format of patches, inside of a JSON string.
+TEST(SchemaFrontEnd, AStringMayHaveALarkGrammar) {
+  const std::string patch =
+      R"(start: begin_patch hunk+ end_patch\nbegin_patch: \"*** Begin Patch\" LF\nend_patch: \"*** End Patch\" LF?\n)"
+      R"(hunk: add_hunk | delete_hunk\nadd_hunk: \"*** Add File: \" filename LF add_line+\n)"
+      R"(delete_hunk: \"*** Delete File: \" filename LF\nfilename: /(.+)/\nadd_line: \"+\" /(.*)/ LF -> line\n)"
+      R"(%import common.LF\n)";
+  expect_language(Notation::json_schema, R"({"type":"string","x-lark":")" + patch + R"("})",
+                  {R"("*** Begin Patch\n*** Delete File: a\"b.txt\n*** End Patch\n")",
+                   R"("*** Begin Patch\n*** Add File: é\n+\n+a\\b\u000a*** Delete File: c\n*** End Patch")"},
+                  {R"("*** Begin Patch\n*** End Patch")", R"("*** Begin Patch\n*** Add File: a\n*** End Patch")",
+                   R"("*** Begin Patch\n*** Delete File: a\n*** End Patch\n\n")", R"("")", R"("patch")"});
+  expect_language(Notation::json_schema, R"({"type":"string","maxLength":2,"x-lark":"start: A+\nA: \"a\"\n"})",
+                  {R"("a")", R"("aa")"}, {R"("aaa")", R"("b")"});
+  expect_refused(Notation::json_schema, R"({"type":"string","x-lark":"start: \"(\" start? \")\""})", "part of itself");
+  expect_refused(Notation::json_schema, R"({"type":"string","x-lark":"start: x"})", "'x-lark' at '/x-lark'");
+}
+
 TEST(SchemaFrontEnd, StringsCountCharactersNotBytesOrEscapes) {
   expect_language(Notation::json_schema, R"({"type":"string","minLength":2,"maxLength":3})",
                   {R"("é€")", R"("\u00e9\n😀")", R"("\ud83d\ude00a")"},

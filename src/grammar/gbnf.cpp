@@ -283,15 +283,14 @@ class GbnfParser {
 
 }  // namespace
 
-Result<std::unique_ptr<Grammar>> compile_gbnf(std::string_view source, const FindToken& find_token) {
+Result<RuleId> add_gbnf(Grammar& grammar, std::string_view source, const FindToken& find_token) {
   if (source.size() > kMaxGrammarBytes) {
     return Error{ErrorCode::limit_exceeded,
                  fmt::format("gbnf: {} bytes; at most {} are read", source.size(), kMaxGrammarBytes)};
   }
   if (!is_valid_utf8(source)) return Error{ErrorCode::invalid_argument, "gbnf: not UTF-8"};
-  auto grammar = std::make_unique<Grammar>();
-  TRY(GbnfParser(source, *grammar, find_token).run());
-  return grammar;
+  TRY(GbnfParser(source, grammar, find_token).run());
+  return grammar.root();
 }
 
 }  // namespace rocmforge::grammar

@@ -1,5 +1,5 @@
 #pragma once
-// GBNF, the grammar notation of llama.cpp, and more: left recursion and counts of any size.
+// GBNF, the grammar notation of llama.cpp, extended by left recursion and counts of any size.
 
 #include <functional>
 #include <memory>
@@ -13,10 +13,10 @@ namespace rocmforge::grammar {
 
 inline constexpr size_t kMaxGrammarBytes = 1u << 20;
 
-// The token of that name ("<think>"). Without it, such terminals match their names as text.
+// Finds a token by its name ("<think>"). Without this function, such terminals match their names as text.
 using FindToken = std::function<std::optional<int32_t>(std::string_view name)>;
 
 // invalid_argument and unsupported name the line.
-Result<std::unique_ptr<Grammar>> compile_gbnf(std::string_view source, const FindToken& find_token = {});
+Result<RuleId> add_gbnf(Grammar& grammar, std::string_view source, const FindToken& find_token = {});
 
 }  // namespace rocmforge::grammar

@@ -55,10 +55,10 @@ class LarkParser {
  public:
   using Kind = Expression::Kind;
 
-  LarkParser(std::string_view source, Grammar& grammar)
-      : source_(source), grammar_(grammar), chars_(grammar.pool, Spelling::Form::utf8) {}
+  LarkParser(std::string_view source, Spelling& chars) : source_(source), chars_(chars) {}
 
-  Result<void> run() {
+  // The rules; the last one is the root.
+  Result<std::vector<NamedRule>> run() {
     // What is ignored is known before rules are read, which put it between terminals.
     ignored_ = rule_id("%ignore");
     rules_[ignored_].is_defined = true;
@@ -88,7 +88,7 @@ class LarkParser {
       if (!one.is_defined)
         return Error{ErrorCode::invalid_argument, fmt::format("lark: '{}' is not defined", one.name)};
     }
-    return lower_rules(grammar_, rules_, rules_.size() - 1);
+    return std::move(rules_);
   }
 
  private:
@@ -345,7 +345,7 @@ class LarkParser {
         all.push_back(chars_.one_of(with_both_cases(CharSet::of(step.code_point))));
         i += step.n_bytes;
       }
-      for (size_t i = all.size(); i-- > 0;) out = grammar_.pool.concat(all[i], out);
+      for (size_t i = all.size(); i-- > 0;) out = chars_.pool().concat(all[i], out);
       return terminal({.kind = Kind::text, .text = out});
     }
     return terminal({.kind = Kind::text, .text = chars_.literal(text)});
@@ -380,8 +380,7 @@ class LarkParser {
   }
 
   std::string_view source_;
-  Grammar& grammar_;
-  Spelling chars_;
+  Spelling& chars_;
   size_t at_ = 0;
   uint32_t nesting_ = 0;
   bool in_terminal_ = false;
@@ -390,17 +389,29 @@ class LarkParser {
   std::map<std::string, uint32_t, std::less<>> ids_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Grammar>> compile_lark(std::string_view source) {
+Result<std::vector<NamedRule>> parse(std::string_view source, Spelling& chars) {
   if (source.size() > kMaxGrammarBytes) {
     return Error{ErrorCode::limit_exceeded,
                  fmt::format("lark: {} bytes; at most {} are read", source.size(), kMaxGrammarBytes)};
   }
   if (!is_valid_utf8(source)) return Error{ErrorCode::invalid_argument, "lark: not UTF-8"};
-  auto grammar = std::make_unique<Grammar>();
-  TRY(LarkParser(source, *grammar).run());
-  return grammar;
+  return LarkParser(source, chars).run();
+}
+
+}  // namespace
+
+Result<RuleId> add_lark(Grammar& grammar, std::string_view source) {
+  Spelling chars(grammar.pool, Spelling::Form::utf8);
+  const auto rules = TRY(parse(source, chars));
+  TRY(lower_rules(grammar, rules, rules.size() - 1));
+  return grammar.root();
+}
+
+Result<Regex> lark_regex(std::string_view source, Spelling& chars) {
+  const auto rules = TRY(parse(source, chars));
+  const auto regex = regex_of(chars.pool(), rules, rules.size() - 1);
+  if (!regex) return Error{ErrorCode::unsupported, "lark: inside a string no rule can be part of itself"};
+  return *regex;
 }
 
 }  // namespace rocmforge::grammar

@@ -7,7 +7,7 @@
 namespace rocmforge::grammar {
 namespace {
 
-constexpr size_t kMaxCompared = 4'000;  // pairs of states looked at by admits()
+constexpr size_t kMaxCompared = 2'000, kMaxUnboundedCompared = 200;  // pairs of states looked at by admits()
 
 }  // namespace
 
@@ -22,6 +22,16 @@ LexState Lexer::start(std::span<const uint32_t> terminals) {
   Parts parts;
   for (const uint32_t t : terminals) parts.emplace_back(t, grammar_.terminal(t));
   return intern(std::move(parts));
+}
+
+void Lexer::count_memory() {
+  constexpr uint64_t kMapEntryBytes = 48;
+  const uint64_t n_mapped =
+      ids_.size() + admits_.size() + contains_.size() + 2 * accept_sets_.size() + derivatives_.size();
+  const uint64_t n_bytes = derivatives_.size() * n_classes_ * sizeof(Regex) + table_.size() * sizeof(LexState) +
+                           states_.size() * sizeof(LexStateData) + n_parts_ * sizeof(Parts::value_type) +
+                           n_mapped * kMapEntryBytes;
+  if (!memory_.set(n_bytes)) is_exhausted_ = true;
 }
 
 LexState Lexer::intern(Parts parts) {
@@ -52,9 +62,11 @@ LexState Lexer::intern(Parts parts) {
     accept_ids_.emplace(accept_hash, accepts);
   }
   const auto id = static_cast<LexState>(states_.size());
+  n_parts_ += parts.size();
   states_.push_back({std::move(parts), accepts});
   table_.resize(table_.size() + n_classes_, kUnknown);
   ids_.emplace(hash, id);
+  count_memory();
   return id;
 }
 
@@ -69,27 +81,74 @@ LexState Lexer::find_next(LexState state, uint8_t byte) {
   return out;
 }
 
-bool Lexer::admits(LexState state, Regex text) {
-  const uint64_t key = static_cast<uint64_t>(state) << 32 | text;
-  if (const auto found = admits_.find(key); found != admits_.end()) return found->second;
-  bool does = true;
-  std::vector<uint64_t> queue = {key};
-  std::unordered_map<uint64_t, bool> seen = {{key, true}};
-  for (size_t i = 0; i < queue.size() && does; i++) {
-    const auto lex = static_cast<LexState>(queue[i] >> 32);
-    const auto left = static_cast<Regex>(queue[i]);
-    for (uint32_t c = 0; c < n_classes_ && does; c++) {
-      const uint8_t byte = pool_.representative(c);
-      const Regex rest = pool_.derivative(left, byte);
+const std::vector<Regex>& Lexer::derivatives(Regex r) {
+  std::vector<Regex>& out = derivatives_[r];
+  for (uint32_t c = static_cast<uint32_t>(out.size()); c < n_classes_; c++) {
+    out.push_back(pool_.derivative(r, pool_.representative(c)));
+  }
+  return out;
+}
+
+bool Lexer::contains(Regex outer, Regex inner) {
+  const auto pair_of = [](Regex a, Regex b) { return static_cast<uint64_t>(a) << 32 | b; };
+  const auto [at, is_new] = contains_.emplace(pair_of(outer, inner), false);
+  if (!is_new) return at->second;
+  std::vector<std::pair<Regex, Regex>> queue = {{outer, inner}};
+  std::unordered_set<uint64_t> seen = {pair_of(outer, inner)};
+  for (size_t i = 0; i < queue.size(); i++) {
+    const auto [a, b] = queue[i];
+    if (pool_.is_nullable(b) && !pool_.is_nullable(a)) return false;
+    for (uint32_t c = 0; c < n_classes_; c++) {
+      const Regex rest = derivatives(b)[c];
       if (rest == kNothing) continue;
-      const LexState after = next(lex, byte);
-      does = after != kNoLex && queue.size() < kMaxCompared && !is_exhausted();
-      const uint64_t pair = static_cast<uint64_t>(after) << 32 | rest;
-      if (does && rest != kEmptyText && seen.emplace(pair, true).second) queue.push_back(pair);
+      const Regex other = pool_.derivative(a, pool_.representative(c));
+      if (other == kNothing || queue.size() >= kMaxCompared || is_exhausted()) return false;
+      if (seen.insert(pair_of(other, rest)).second) queue.emplace_back(other, rest);
     }
   }
-  admits_.emplace(key, does);
-  return does;
+  return contains_[pair_of(outer, inner)] = true;
+}
+
+bool Lexer::begins_with_room(Regex r, Regex one_char, uint32_t n_chars) {
+  const auto repeat = pool_.leading_repeat(r);
+  return repeat && repeat->most >= n_chars && contains(repeat->what, one_char);
+}
+
+bool Lexer::admits(LexState state, Regex one_char, uint32_t n_chars) {
+  for (const auto& [t, r] : states_[state].parts) {
+    if (begins_with_room(r, one_char, n_chars)) return true;
+  }
+  // Whether all prefixes of `text` can be continued. Of an unbounded text every place on the way is known then, too.
+  const auto explore = [&](Regex text, size_t max_compared, bool is_unbounded) {
+    const uint64_t key = static_cast<uint64_t>(state) << 32 | text;
+    if (const auto found = admits_.find(key); found != admits_.end()) return found->second;
+    bool does = true;
+    std::vector<uint64_t> queue = {key};
+    std::unordered_set<uint64_t> seen = {key};
+    for (size_t i = 0; i < queue.size() && does; i++) {
+      const auto lex = static_cast<LexState>(queue[i] >> 32);
+      const std::vector<Regex>& left = derivatives(static_cast<Regex>(queue[i]));
+      for (uint32_t c = 0; c < n_classes_ && does; c++) {
+        if (left[c] == kNothing) continue;
+        const LexState after = next(lex, pool_.representative(c));
+        does = after != kNoLex && queue.size() < max_compared && !is_exhausted();
+        const uint64_t pair = static_cast<uint64_t>(after) << 32 | left[c];
+        if (!does || left[c] == kEmptyText) continue;
+        if (const auto known = admits_.find(pair); known != admits_.end()) {
+          does = known->second;
+        } else if (seen.insert(pair).second) {
+          queue.push_back(pair);
+        }
+      }
+    }
+    admits_.emplace(key, does);
+    count_memory();
+    if (!does || !is_unbounded) return does;
+    for (const uint64_t pair : queue) admits_.emplace(pair, true);
+    return true;
+  };
+  return explore(pool_.star(one_char), kMaxUnboundedCompared, true) ||
+         explore(pool_.repeat(one_char, 0, n_chars), kMaxCompared, false);
 }
 
 uint32_t Lexer::least_bytes(LexState state, uint32_t t) {

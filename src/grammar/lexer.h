@@ -1,26 +1,29 @@
 #pragma once
-// Terminals read byte by byte, many at once: a lexer state is a set of terminals, each with what is left of it. States
-// are made as they are met and kept in a table. There is no longest match: a terminal may end wherever it matches.
+// Matches many terminals at once, byte by byte. A lexer state is a set of terminals, each with its derivative (the
+// expression for the rest). States are made on demand and kept in a table. There is no longest match: a terminal may
+// end wherever it matches.
 //
 // Threads: one at a time.
 
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "grammar/rules.h"
+#include "grammar/state_memory.h"
 
 namespace rocmforge::grammar {
 
 using LexState = uint32_t;
-inline constexpr LexState kNoLex = 0;  // nothing can follow
+inline constexpr LexState kNoLex = 0;  // no terminal can continue
 
 class Lexer {
  public:
   static constexpr size_t kMaxStates = 50'000;
 
-  // The grammar was finished, and outlives this.
+  // REQUIRES: the grammar is finished and outlives the lexer
   explicit Lexer(Grammar& grammar);
 
   // `terminals` ascending.
@@ -29,12 +32,13 @@ class Lexer {
     const LexState known = table_[size_t{state} * n_classes_ + pool_.class_of(byte)];
     return known != kUnknown ? known : find_next(state, byte);
   }
-  // The terminals that may end here, ascending; equal sets have equal ids, and 0 is the empty one.
+  // The id of the set of terminals that may end here. Equal sets have equal ids; 0 is the empty set.
   uint32_t accepts(LexState state) const { return states_[state].accepts; }
   std::span<const uint32_t> accepted(uint32_t accepts) const { return accept_sets_[accepts]; }
-  // Whether a terminal can go on by any text of the expression, all of it and every part of it.
-  bool admits(LexState state, Regex text);
-  // The fewest bytes until terminal `t` ends; a large number when it is not in the state.
+  // Whether at least one terminal can continue after each prefix of each text of up to n_chars characters `one_char`.
+  // Also false where that takes too long to find out.
+  bool admits(LexState state, Regex one_char, uint32_t n_chars);
+  // The fewest bytes until terminal `t` ends; a large number if `t` is not in the state.
   uint32_t least_bytes(LexState state, uint32_t t);
   std::span<const std::pair<uint32_t, Regex>> parts(LexState state) const { return states_[state].parts; }
 
@@ -43,13 +47,21 @@ class Lexer {
 
  private:
   static constexpr LexState kUnknown = UINT32_MAX;
-  using Parts = std::vector<std::pair<uint32_t, Regex>>;  // terminal, what is left of it
+  using Parts = std::vector<std::pair<uint32_t, Regex>>;  // terminal, its derivative
   struct LexStateData {
     Parts parts;
     uint32_t accepts = 0;
   };
 
+  void count_memory();
   LexState intern(Parts parts);
+  // Whether the repeat that the expression begins with has room for such texts: quickly found, and true of most
+  // strings.
+  bool begins_with_room(Regex r, Regex one_char, uint32_t n_chars);
+  // Whether every text of `inner` is one of `outer`.
+  bool contains(Regex outer, Regex inner);
+  // The derivatives of an expression by all classes of bytes.
+  const std::vector<Regex>& derivatives(Regex r);
   LexState find_next(LexState state, uint8_t byte);
 
   RegexPool& pool_;
@@ -60,7 +72,10 @@ class Lexer {
   std::unordered_multimap<uint64_t, LexState> ids_;
   std::vector<std::vector<uint32_t>> accept_sets_;
   std::unordered_multimap<uint64_t, uint32_t> accept_ids_;
-  std::unordered_map<uint64_t, bool> admits_;
+  std::unordered_map<uint64_t, bool> admits_, contains_;
+  std::unordered_map<Regex, std::vector<Regex>> derivatives_;
+  size_t n_parts_ = 0;  // of all states
+  StateMemory memory_;
   bool is_exhausted_ = false;
 };
 

@@ -36,7 +36,7 @@ Matcher::Frame Matcher::begin(ColumnId column) {
 }
 
 Result<void> Matcher::check() const {
-  if (parser_->is_exhausted() || constraint_->lexer_->is_exhausted()) {
+  if (is_exhausted_ || parser_->is_exhausted() || constraint_->lexer_->is_exhausted()) {
     return Error{ErrorCode::limit_exceeded, "grammar: the text needs more states than are allowed"};
   }
   return {};
@@ -93,6 +93,7 @@ Result<bool> Matcher::allows(int32_t token) {
   const std::lock_guard lock(constraint_->mutex_);
   const Frame& top = frames_.back();
   if (vocabulary_->is_end_of_text(token)) return top.is_end;
+  if (const ComputedMask* known = TRY(known_mask())) return known->mask.contains(token);
   if (top.here != kNoColumn && parser_->wants_tokens(top.here) && parser_->allows_token(top.here, token)) return true;
   const std::string_view text = vocabulary_->text(token);
   if (text.empty()) return false;
@@ -113,11 +114,19 @@ void Matcher::keep(const Frame& frame, size_t n_runs) {
   runs_.resize(n_runs + frame.n_runs);
   frames_.push_back(kept);
   marks_.push_back(parser_->mark());
+  const uint64_t n_bytes = runs_.size() * sizeof(Run) + frames_.size() * (sizeof(Frame) + sizeof(Parser::Mark));
+  if (!memory_.set(n_bytes)) is_exhausted_ = true;
+  mask_ = nullptr;
+  is_mask_sought_ = false;
 }
 
 Result<void> Matcher::accept(int32_t token) {
   CHECK(vocabulary_ != nullptr);
   const std::lock_guard lock(constraint_->mutex_);
+  return accept_locked(token);
+}
+
+Result<void> Matcher::accept_locked(int32_t token) {
   parser_->truncate(marks_.back());
   const Frame top = frames_.back();
   const size_t n_runs = runs_.size();
@@ -177,53 +186,84 @@ bool Matcher::is_complete() const {
 void Matcher::rollback(size_t snapshot) {
   CHECK(snapshot > 0 && snapshot <= frames_.size());
   const std::lock_guard lock(constraint_->mutex_);
+  rollback_locked(snapshot);
+}
+
+void Matcher::rollback_locked(size_t snapshot) {
   frames_.resize(snapshot);
   marks_.resize(snapshot);
   runs_.resize(frames_.back().first_run + frames_.back().n_runs);
   parser_->truncate(marks_.back());
+  mask_ = nullptr;
+  is_mask_sought_ = false;
+}
+
+MaskKey Matcher::mask_key() const {
+  const Frame& top = frames_.back();
+  const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
+  MaskKey key{seeded_hash(reinterpret_cast<uintptr_t>(vocabulary_.get()), top.is_end),
+              wants_tokens ? parser_->fingerprint(top.here) : 0};
+  for (uint32_t i = 0; i < top.n_runs; i++) {
+    const Run& run = runs_[top.first_run + i];
+    key.a = seeded_hash(key.a ^ parser_->fingerprint(run.column), run.lex);
+    key.b = seeded_hash(key.b ^ run.lex, parser_->fingerprint(run.column));
+  }
+  return key;
+}
+
+Result<const ComputedMask*> Matcher::known_mask() {
+  if (mask_ || is_mask_sought_) return mask_.get();
+  is_mask_sought_ = true;
+  const MaskKey key = mask_key();
+  mask_ = constraint_->masks_.find(key);
+  if (!mask_ && constraint_->masks_.note(key)) TRY(compute_mask(key));
+  return mask_.get();
+}
+
+Result<bool> Matcher::allows_all() {
+  const std::lock_guard lock(constraint_->mutex_);
+  const ComputedMask* known = TRY(known_mask());
+  return known != nullptr && known->has_all;
 }
 
 Result<std::shared_ptr<const TokenMask>> Matcher::mask() {
   CHECK(vocabulary_ != nullptr);
   const std::lock_guard lock(constraint_->mutex_);
+  if (!TRY(known_mask())) TRY(compute_mask(mask_key()));
+  return std::shared_ptr<const TokenMask>(mask_, &mask_->mask);
+}
+
+Result<void> Matcher::compute_mask(const MaskKey& key) {
   const Frame top = frames_.back();
   const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
-  uint64_t key = seeded_hash(reinterpret_cast<uintptr_t>(vocabulary_.get()), top.is_end);
-  uint64_t other_key = wants_tokens ? parser_->fingerprint(top.here) : 0;
-  for (uint32_t i = 0; i < top.n_runs; i++) {
-    const Run& run = runs_[top.first_run + i];
-    key = seeded_hash(key ^ parser_->fingerprint(run.column), run.lex);
-    other_key = seeded_hash(other_key ^ run.lex, parser_->fingerprint(run.column));
-  }
-  if (auto known = constraint_->masks_.find(key, other_key)) return known;
-
   const Parser::Mark mark = parser_->mark();
-  auto mask = std::make_shared<TokenMask>(vocabulary_->n_tokens());
+  auto computed = std::make_shared<ComputedMask>(ComputedMask{TokenMask(vocabulary_->n_tokens())});
+  TokenMask& mask = computed->mask;
   for (const TokenTrie::Slice& slice : vocabulary_->slices()) {
     bool is_whole = false;
-    for (const auto& [max_chars, text] : constraint_->slices_) {
-      if (max_chars != slice.max_chars) continue;
-      for (uint32_t i = 0; i < top.n_runs && !is_whole; i++) {
-        is_whole = constraint_->lexer_->admits(runs_[top.first_run + i].lex, text);
-      }
+    for (uint32_t i = 0; i < top.n_runs && !is_whole && slice.max_chars > 0; i++) {
+      const LexState lex = runs_[top.first_run + i].lex;
+      is_whole = constraint_->lexer_->admits(lex, constraint_->string_char_, slice.max_chars);
     }
-    is_whole ? mask->add_all(slice.tokens) : walk(slice, *mask);
+    is_whole ? mask.add_all(slice.tokens) : walk(slice, mask);
   }
   for (const auto& [first, other] : vocabulary_->duplicates()) {
-    if (mask->contains(first)) mask->add(other);
+    if (mask.contains(first)) mask.add(other);
   }
   if (wants_tokens) {
     for (int32_t id = 0; static_cast<size_t>(id) < vocabulary_->n_tokens(); id++) {
-      if (parser_->allows_token(top.here, id)) mask->add(id);
+      if (parser_->allows_token(top.here, id)) mask.add(id);
     }
   }
   for (const int32_t id : vocabulary_->end_of_text()) {
-    if (top.is_end) mask->add(id);
+    if (top.is_end) mask.add(id);
   }
   parser_->truncate(mark);
   TRY(check());
-  constraint_->masks_.put(key, other_key, mask);
-  return std::shared_ptr<const TokenMask>(std::move(mask));
+  computed->has_all = mask.count() == mask.n_tokens();
+  constraint_->masks_.put(key, computed);
+  mask_ = std::move(computed);
+  return {};
 }
 
 void Matcher::walk(const TokenTrie::Slice& slice, TokenMask& mask) {
@@ -247,9 +287,65 @@ void Matcher::walk(const TokenTrie::Slice& slice, TokenMask& mask) {
 }
 
 uint32_t Matcher::least_completion() {
+  const std::lock_guard lock(constraint_->mutex_);
+  return least_completion_locked();
+}
+
+Result<uint32_t> Matcher::least_completion_after(int32_t token) {
+  const std::lock_guard lock(constraint_->mutex_);
+  // The place itself does not change.
+  const auto mask = mask_;
+  const bool is_sought = is_mask_sought_;
+  const size_t here = frames_.size();
+  const auto accepted = accept_locked(token);
+  uint32_t least = 0;
+  if (accepted.ok()) {
+    least = least_completion_locked();
+    rollback_locked(here);
+  }
+  mask_ = mask;
+  is_mask_sought_ = is_sought;
+  TRY(accepted);
+  return least;
+}
+
+std::optional<uint8_t> Matcher::only_byte(const Frame& from, Frame& to) {
+  const RegexPool& pool = constraint_->grammar_->pool;
+  std::optional<uint32_t> found;
+  const size_t n_runs = runs_.size();
+  for (uint32_t c = 0; c < pool.n_classes(); c++) {
+    const bool can_follow = step(from, pool.representative(c), to);
+    runs_.resize(n_runs);
+    if (!can_follow) continue;
+    if (found || constraint_->class_sizes_[c] > 1) return {};
+    found = c;
+  }
+  if (!found || !step(from, pool.representative(*found), to)) return {};
+  return pool.representative(*found);
+}
+
+Result<std::string> Matcher::forced_text(size_t max_bytes) {
+  const std::lock_guard lock(constraint_->mutex_);
+  parser_->truncate(marks_.back());
+  std::string out;
+  const size_t n_runs = runs_.size();
+  Frame frame = frames_.back();
+  while (out.size() < max_bytes && !frame.is_end && (frame.here == kNoColumn || !parser_->wants_tokens(frame.here))) {
+    Frame next;
+    const auto byte = only_byte(frame, next);
+    TRY(check());
+    if (!byte) break;
+    out += static_cast<char>(*byte);
+    frame = next;
+  }
+  runs_.resize(n_runs);
+  parser_->truncate(marks_.back());
+  return out;
+}
+
+uint32_t Matcher::least_completion_locked() {
   const Frame& top = frames_.back();
   if (top.is_end) return 0;
-  const std::lock_guard lock(constraint_->mutex_);
   uint32_t least = kFar;
   for (uint32_t i = 0; i < top.n_runs; i++) {
     const Run run = runs_[top.first_run + i];

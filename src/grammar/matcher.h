@@ -1,12 +1,13 @@
 #pragma once
-// One text under a constraint: what it has been so far, and what may follow. A byte is only accepted if the text can
-// still be completed.
+// One text under a constraint: the text so far, and the bytes or tokens that may follow. A byte is accepted only if the
+// text can still be completed.
 //
 // Threads: one at a time; matchers of one constraint may be used by different threads.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,34 +19,41 @@ namespace rocmforge::grammar {
 
 class Matcher {
  public:
-  // Without a vocabulary only bytes can be asked for.
+  // Without a vocabulary only bytes can be matched.
   explicit Matcher(std::shared_ptr<Constraint> constraint, std::shared_ptr<const TokenTrie> vocabulary = nullptr);
 
-  // All below but the plain getters: limit_exceeded when the text needs more memory or states than are allowed.
+  // Errors of all functions that return a Result: limit_exceeded, if the text needs more memory or states than allowed.
 
-  // Whether the token may come next; an end-of-text token may where the text may end.
+  // Whether the token may come next. An end-of-text token may come wherever the text may end.
   Result<bool> allows(int32_t token);
-  // All tokens that may.
+  // Whether every token may come next: false also where that is not known yet.
+  Result<bool> allows_all();
+  // All tokens that may come next.
   Result<std::shared_ptr<const TokenMask>> mask();
   // Appends a token. REQUIRES: it is allowed and no end-of-text token
   Result<void> accept(int32_t token);
-  // Appends bytes up to the first that cannot follow, and says how many.
+  // Appends bytes up to the first that cannot follow. Returns their number.
   Result<size_t> accept(std::string_view text);
 
   // Whether the text may end here.
   bool is_end() const { return frames_.back().is_end; }
-  // Whether nothing but the end can follow.
+  // Whether the text must end here.
   bool is_complete() const;
 
-  // What was appended after the snapshot is taken back by rollback().
+  // rollback() removes everything appended since the snapshot.
   size_t snapshot() const { return frames_.size(); }
   void rollback(size_t snapshot);
 
-  // The fewest bytes with which the text may be completed: an estimate, from below where bounds or sets of keys count.
+  // The fewest bytes that complete the text: a lower bound if counts or sets of keys are involved, else exact.
   uint32_t least_completion();
+  // The same behind a token. REQUIRES: it is allowed and no end-of-text token
+  Result<uint32_t> least_completion_after(int32_t token);
+
+  // The text that must follow, up to where there is a choice: between bytes, or between more text and the end.
+  Result<std::string> forced_text(size_t max_bytes);
 
  private:
-  // Terminals being read that began in one column.
+  // Terminals in progress that began in one column.
   struct Run {
     ColumnId column;
     LexState lex;
@@ -57,10 +65,19 @@ class Matcher {
   };
 
   Frame begin(ColumnId column);
-  // The frame after a byte, its runs put at the end; false when the byte cannot follow.
+  // Computes the frame after a byte, and appends its runs. Returns false if the byte cannot follow.
   bool step(const Frame& from, uint8_t byte, Frame& to);
   bool finish_step(Frame& to);
   bool step_all(std::string_view text, Frame& frame);
+  Result<void> accept_locked(int32_t token);
+  void rollback_locked(size_t snapshot);
+  uint32_t least_completion_locked();
+  // The only byte that can follow, and the frame behind it.
+  std::optional<uint8_t> only_byte(const Frame& from, Frame& to);
+  MaskKey mask_key() const;
+  // The mask of this place, if it is known or was asked for before; else null.
+  Result<const ComputedMask*> known_mask();
+  Result<void> compute_mask(const MaskKey& key);
   void walk(const TokenTrie::Slice& slice, TokenMask& mask);
   void keep(const Frame& frame, size_t n_runs);
   Result<void> check() const;
@@ -72,6 +89,10 @@ class Matcher {
   std::vector<Frame> frames_;  // after each accepted token or text
   std::vector<Parser::Mark> marks_;
   std::vector<EndedTerminals> ended_;
+  std::shared_ptr<const ComputedMask> mask_;  // of this place; null: not known yet
+  bool is_mask_sought_ = false;               // in the cache, for this place
+  StateMemory memory_;                        // of runs and frames
+  bool is_exhausted_ = false;
 };
 
 }  // namespace rocmforge::grammar

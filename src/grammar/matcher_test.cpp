@@ -166,6 +166,104 @@ TEST(Matcher, RollbackForgetsWhatCameAfter) {
   }
 }
 
+TEST(Matcher, ForcedTextIsWhatEveryContinuationBeginsWith) {
+  const auto constraint = compiled(Notation::regex, "ab(cde|cdf)g?|ab(cd)x{3}");
+  Matcher matcher(constraint, small_vocabulary());
+  EXPECT_EQ(*matcher.forced_text(100), "abcd");
+  EXPECT_EQ(*matcher.forced_text(3), "abc");
+  EXPECT_EQ(*matcher.accept("abcdx"), 5u);
+  EXPECT_EQ(*matcher.forced_text(100), "xx");
+  Matcher other(constraint, small_vocabulary());
+  EXPECT_EQ(*other.accept("abcde"), 5u);
+  EXPECT_EQ(*other.forced_text(100), "") << "the text may end here";
+  // A byte of a character is no choice, and asking changes nothing.
+  const auto euro = compiled(Notation::choice, R"(["€1","€2"])");
+  Matcher third(euro, small_vocabulary());
+  EXPECT_EQ(*third.forced_text(100), "\xe2\x82\xac");
+  EXPECT_EQ(*third.accept("\xe2\x82\xac"
+                          "2"),
+            4u);
+  EXPECT_TRUE(third.is_complete());
+}
+
+TEST(Matcher, LeastCompletionBehindATokenIsThatOfThePlaceBehindIt) {
+  auto rng = testing::seeded_rng();
+  const auto vocabulary = small_vocabulary();
+  for (const auto& [notation, text] : kConstraints) {
+    const auto constraint = compiled(notation, text);
+    Matcher matcher(constraint, vocabulary);
+    for (int step = 0; step < 12 && !matcher.is_complete(); step++) {
+      std::vector<int32_t> allowed;
+      const auto mask = *matcher.mask();
+      for (const int32_t id : mask->ids()) {
+        if (!vocabulary->is_end_of_text(id)) allowed.push_back(id);
+      }
+      if (allowed.empty()) break;
+      const int32_t token = allowed[rng() % allowed.size()];
+      const uint32_t least = *matcher.least_completion_after(token);
+      EXPECT_EQ(**matcher.mask(), *mask);
+      ASSERT_TRUE(matcher.accept(token).ok());
+      EXPECT_EQ(matcher.least_completion(), least) << text;
+    }
+  }
+}
+
+// An expression whose derivatives never come again.
+TEST(ConstraintCache, AWornConstraintIsCompiledAnewAndItsRequestsKeepIt) {
+  ConstraintCache cache;
+  size_t n_made = 0;
+  const auto make = [&]() -> Result<Compiled> {
+    n_made++;
+    return Compiled{TRY(compile({.notation = Notation::regex, .text = "(a|b)*a(a|b){60}"}))};
+  };
+  const auto first = cache.get("key", make)->constraint;
+  EXPECT_EQ(cache.get("key", make)->constraint, first);
+  EXPECT_EQ(n_made, 1u);
+  Matcher matcher(first);
+  std::mt19937_64 rng(7);
+  while (!first->is_worn()) {
+    const char byte = rng() % 2 == 0 ? 'a' : 'b';
+    ASSERT_EQ(*matcher.accept(std::string_view(&byte, 1)), 1u);
+  }
+  const auto second = cache.get("key", make)->constraint;
+  EXPECT_NE(second, first);
+  EXPECT_FALSE(second->is_worn());
+  EXPECT_EQ(n_made, 2u);
+  EXPECT_EQ(*matcher.accept("a"), 1u);
+}
+
+TEST(Compile, EndsInAnErrorWhenItTakesTooLong) {
+  std::string schema = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 400; i++) {
+    schema += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + R"(":{"type":"string","pattern":"^[a-f]{1,)" +
+              std::to_string(i + 2) + R"(}$"})";
+  }
+  schema += "}}";
+  const auto late = compile({.text = schema}, {}, std::chrono::milliseconds(0));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code, ErrorCode::limit_exceeded);
+  EXPECT_NE(late.error().message.find("takes longer"), std::string::npos) << late.error().message;
+  const auto made = compile({.text = schema});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_TRUE(accepts(*made, R"({"p0":"ab","p399":"abc"})"));
+}
+
+TEST(Compile, WhiteSpaceIsWhatTheSourceSays) {
+  const auto with = [](SchemaOptions options) {
+    auto made = compile({.text = R"({"type":"array","items":{"type":"integer"}})", .schema = std::move(options)});
+    EXPECT_TRUE(made.ok());
+    return *made;
+  };
+  EXPECT_TRUE(accepts(with({}), "[1, 2]"));
+  EXPECT_FALSE(accepts(with({}), "[1,  2]"));
+  EXPECT_FALSE(accepts(with({.has_white_space = false}), "[1, 2]"));
+  EXPECT_TRUE(accepts(with({.has_white_space = false}), "[1,2]"));
+  EXPECT_TRUE(accepts(with({.white_space = "[ \\n]{0,3}"}), "[1,   2]"));
+  EXPECT_FALSE(accepts(with({.white_space = "[ \\n]{0,3}"}), "[1,    2]"));
+  EXPECT_FALSE(accepts(with({.white_space = "x?"}), "[1,x2]")) << "that is no white space";
+  EXPECT_FALSE(compile({.text = "{}", .schema = {.white_space = "("}}).ok());
+}
+
 TEST(Matcher, SaysWhereATextCannotGoOn) {
   const auto constraint = compiled(Notation::regex, "ab+c");
   Matcher matcher(constraint);
@@ -209,6 +307,76 @@ TEST(Matcher, HostileSourcesEndInAnError) {
   const auto n = matcher.accept(text);
   ASSERT_FALSE(n.ok());
   EXPECT_EQ(n.error().code, ErrorCode::limit_exceeded);
+}
+
+// As many states as the text has places, and a class for each letter: derivatives, tables and masks grow with every
+// byte.
+std::string regex_of_many_states(int i) {
+  std::string out = "(";
+  for (char c = 'a'; c <= 'z'; c++) out += std::string(1, c) + static_cast<char>('a' + (c + 7) % 26) + "|";
+  return out + "x)[a-z]*q[a-z]{" + std::to_string(12 + i) + "}";
+}
+
+class StateMemoryTest : public ::testing::Test {
+ protected:
+  ~StateMemoryTest() { StateMemory::limits = {}; }
+};
+
+TEST_F(StateMemoryTest, OneObjectAndAllTogetherAreBounded) {
+  StateMemory::limits = {.of_one = 4u << 20, .of_all = 6u << 20};
+  const uint64_t before = StateMemory::bytes_of_all();
+  {
+    StateMemory a, b;
+    EXPECT_TRUE(a.set(4u << 20));
+    EXPECT_FALSE(a.set((4u << 20) + 1));
+    EXPECT_FALSE(b.set(3u << 20));
+    EXPECT_TRUE(b.set(1u << 20));
+    EXPECT_TRUE(a.set(1u << 20));
+    EXPECT_TRUE(b.set(3u << 20));
+    StateMemory c = std::move(b);
+    EXPECT_GE(StateMemory::bytes_of_all(), before + (4u << 20));
+  }
+  EXPECT_EQ(StateMemory::bytes_of_all(), before);
+}
+
+TEST_F(StateMemoryTest, HostileGrammarsStayWithinIt) {
+  StateMemory::limits = {.of_one = 1u << 20, .of_all = 3u << 20};
+  const uint64_t before = StateMemory::bytes_of_all();
+  {
+    ConstraintCache cache;
+    const auto vocabulary = small_vocabulary();
+    std::vector<std::shared_ptr<Constraint>> used;
+    std::vector<std::unique_ptr<Matcher>> running;
+    std::mt19937 random(1);
+    int n_failed = 0;
+    for (int i = 0; i < 12; i++) {
+      const Source source{.notation = Notation::regex, .text = regex_of_many_states(i)};
+      auto made = cache.get(cache_key(source), [&]() -> Result<Compiled> { return Compiled{TRY(compile(source))}; });
+      if (!made.ok()) {
+        n_failed++;
+        continue;
+      }
+      used.push_back(made->constraint);
+      running.push_back(std::make_unique<Matcher>(used.back(), vocabulary));
+      for (int k = 0; k < 3000; k++) {
+        const char c = random() % 3 == 0 ? 'q' : static_cast<char>('a' + random() % 26);
+        const auto accepted = k == 0 ? running.back()->accept("x") : running.back()->accept(std::string_view(&c, 1));
+        if (accepted.ok() && running.back()->mask().ok()) continue;
+        n_failed++;
+        break;
+      }
+      EXPECT_LE(StateMemory::bytes_of_all(), StateMemory::limits.of_all);
+    }
+    EXPECT_GE(n_failed, 8) << StateMemory::bytes_of_all();
+    // With those gone there is room again, also for a grammar whose tables were full.
+    running.clear();
+    used.clear();
+    const Source source{.notation = Notation::regex, .text = regex_of_many_states(0)};
+    auto made = cache.get(cache_key(source), [&]() -> Result<Compiled> { return Compiled{TRY(compile(source))}; });
+    ASSERT_TRUE(made.ok());
+    EXPECT_TRUE(accepts(made->constraint, "xq" + std::string(12, 'a')));
+  }
+  EXPECT_EQ(StateMemory::bytes_of_all(), before);
 }
 
 TEST(Matcher, TokensOfAGrammarMatchById) {

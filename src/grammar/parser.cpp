@@ -198,7 +198,17 @@ ColumnId Parser::finish(Building& building) {
   columns_.push_back(column);
   contents_.push_back(content);
   by_content_.emplace(content, id);
+  count_memory();
   return id;
+}
+
+void Parser::count_memory() {
+  constexpr uint64_t kMapEntryBytes = 48, kOfColumn = sizeof(Column) + sizeof(uint64_t) + kMapEntryBytes;
+  constexpr uint64_t kOfKnown = kMapEntryBytes + sizeof(Known) + 2 * sizeof(EndedTerminals) + sizeof(after_log_[0]);
+  const uint64_t n_bytes = columns_.size() * kOfColumn + items_.size() * sizeof(Item) +
+                           waiting_.size() * sizeof(Waiting) + after_log_.size() * kOfKnown +
+                           least_.size() * kMapEntryBytes;
+  if (!memory_.set(n_bytes)) is_exhausted_ = true;
 }
 
 ColumnId Parser::after(std::span<const EndedTerminals> ended) {

@@ -1,6 +1,6 @@
 #pragma once
-// Earley's algorithm over terminals. A column holds what may come at a place between terminals; equal columns are one,
-// so that a text that repeats itself meets the same columns again, and what is known of them.
+// Earley's algorithm over terminals. A column is the set of items at a place between two terminals. Equal columns are
+// stored once, so a repetitive text reuses columns and the results computed for them.
 //
 // Threads: one at a time.
 
@@ -18,10 +18,10 @@ namespace rocmforge::grammar {
 using ColumnId = uint32_t;
 inline constexpr ColumnId kNoColumn = UINT32_MAX;
 
-// Terminals that ended, and the column where they began.
+// Terminals that end at a place, and the column where they began.
 struct EndedTerminals {
   ColumnId from = 0;
-  uint32_t accepts = 0;  // of the lexer
+  uint32_t accepts = 0;  // Lexer::accepts()
   friend bool operator==(const EndedTerminals&, const EndedTerminals&) = default;
 };
 
@@ -32,27 +32,27 @@ class Parser {
   Parser(const Grammar& grammar, Lexer& lexer);
 
   ColumnId first() const { return 0; }
-  // The column after terminals have ended at one place.
+  // The column at a place where these terminals end.
   ColumnId after(std::span<const EndedTerminals> ended);
-  // The column after a token that `from` asks for by its id; nothing when it does not.
+  // The column after a token that `from` accepts by id; nullopt if it does not.
   std::optional<ColumnId> after_token(ColumnId from, int32_t token);
   bool wants_tokens(ColumnId column) const { return columns_[column].n_tokens > 0; }
-  // Whether the column asks for this token by its id.
+  // Whether the column accepts this token by its id.
   bool allows_token(ColumnId column, int32_t token) const;
 
   LexState lex_start(ColumnId column) const { return columns_[column].lex; }
   // Whether the text may end here.
   bool is_end(ColumnId column) const { return columns_[column].is_end; }
-  // The same for equal contents, also of other parsers of the grammar.
+  // A hash of the column's contents. Equal columns have equal ones, also in other parsers of the same grammar.
   uint64_t fingerprint(ColumnId column) const { return columns_[column].fingerprint; }
-  // The fewest bytes to the end of the text after terminal `t` that began in the column.
+  // The fewest bytes to the end of the text, after a terminal `t` that began in the column.
   uint32_t least_bytes_after(ColumnId column, uint32_t t);
 
   struct Mark {
     size_t n_columns = 0, n_known = 0;
   };
   Mark mark() const { return {columns_.size(), after_log_.size()}; }
-  // Takes away the columns made since.
+  // Removes the columns made since the mark.
   void truncate(const Mark& mark);
   size_t n_columns() const { return columns_.size(); }
   bool is_exhausted() const { return is_exhausted_; }
@@ -61,11 +61,11 @@ class Parser {
   static constexpr ColumnId kSelf = UINT32_MAX - 1;
   struct Item {
     StateId state;
-    ColumnId origin;  // kSelf: the column it stands in
+    ColumnId origin;  // kSelf: the item's own column
     Register reg;
     friend bool operator==(const Item&, const Item&) = default;
   };
-  // An item's edge that waits for a terminal, a rule or a token.
+  // An item's outgoing edge: it waits for a terminal, a rule or a token.
   struct Waiting {
     uint32_t symbol, item, edge;
   };
@@ -80,6 +80,7 @@ class Parser {
   };
   struct Building;
 
+  void count_memory();
   void add(Building& building, const Item& item);
   void advance(Building& building, const Item& item, const Edge& edge);
   void complete(Building& building, RuleId rule, ColumnId origin);
@@ -101,9 +102,10 @@ class Parser {
     ColumnId column;
   };
   std::unordered_multimap<uint64_t, Known> after_;
-  std::vector<std::pair<uint64_t, ColumnId>> after_log_;  // hashes of after_, and the newest column that they name
+  std::vector<std::pair<uint64_t, ColumnId>> after_log_;  // keys of after_, and the newest column that each entry names
   std::unordered_multimap<uint64_t, ColumnId> by_content_;
   std::unordered_map<uint64_t, uint32_t> least_;  // by column and rule
+  StateMemory memory_;
   bool is_exhausted_ = false;
 };
 

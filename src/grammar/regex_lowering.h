@@ -1,5 +1,5 @@
 #pragma once
-// A parsed regular expression, and its language as an expression of a pool.
+// Lowers a parsed regular expression to an expression of a pool.
 
 #include <vector>
 
@@ -13,11 +13,11 @@ struct RegexTree {
   Kind kind = Kind::sequence;
   CharSet set = {};
   uint32_t least = 0, most = 0;
-  bool is_negative = false;  // of a look-ahead
+  bool is_negative = false;  // a negative look-ahead
   std::vector<RegexTree> parts = {};
 };
 
-// unsupported: an assertion inside what repeats without bound
+// Errors: unsupported (an assertion inside an unbounded repeat)
 Result<Regex> lower_regex(const RegexTree& tree, Spelling& spelling, bool is_search);
 
 }  // namespace rocmforge::grammar

@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
 constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
 constexpr uint32_t kMaxEstimateDepth = 64;  // of least_bytes
+constexpr uint32_t kInternedBetweenLooks = 512;
 
 uint32_t saturating_sum(uint32_t a, uint32_t b) {
   return a > UINT32_MAX - b ? UINT32_MAX : a + b;
@@ -32,7 +33,20 @@ RegexPool::RegexPool() : table_(1024, 0) {
   least_bytes_ = {UINT32_MAX, 0, 0};
 }
 
+void RegexPool::count_memory() {
+  constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + sizeof(uint32_t);
+  const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * sets_.size();
+  const uint64_t n_bytes =
+      nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) + n_mapped * kMapEntryBytes;
+  if (!memory_.set(n_bytes)) is_exhausted_ = true;
+}
+
 Regex RegexPool::intern(const Node& node, std::span<const Regex> parts) {
+  if (deadline_ && ++n_interned_ >= kInternedBetweenLooks) {
+    n_interned_ = 0;
+    is_late_ |= std::chrono::steady_clock::now() > *deadline_;
+    is_exhausted_ |= is_late_;
+  }
   const bool is_many = node.kind == Kind::either || node.kind == Kind::both;
   uint64_t hash = seeded_hash(static_cast<uint64_t>(node.kind) << 32 | (is_many ? 0 : node.a),
                               static_cast<uint64_t>(node.least) << 32 | node.most);
@@ -58,6 +72,7 @@ Regex RegexPool::intern(const Node& node, std::span<const Regex> parts) {
   alive_.push_back(node.is_plain ? 1 : 0);
   least_bytes_.push_back(UINT32_MAX);
   table_[at] = id;
+  count_memory();
   if (nodes_.size() * 2 < table_.size()) return id;
   // Hashes are not kept: all are put into the larger table again by what they are.
   std::vector<uint32_t> old(table_.size() * 2, 0);
@@ -197,6 +212,47 @@ Regex RegexPool::repeat(Regex a, uint32_t least, uint32_t most) {
       {.kind = Kind::repeat, .nullable = least == 0, .is_plain = n.is_plain, .a = a, .least = least, .most = most});
 }
 
+// An unbounded repeat without finitely many texts goes on behind all that it begins with, as the repeat itself does.
+std::optional<RegexPool::Repeat> RegexPool::leading_repeat(Regex r) const {
+  const Node& n = nodes_[nodes_[r].kind == Kind::concat ? nodes_[r].a : r];
+  if (n.kind == Kind::repeat) return Repeat{n.a, n.most};
+  if (n.kind != Kind::both) return {};
+  const auto is_finite = [&](const auto& self, Regex one, uint32_t depth) -> bool {
+    const Node& node = nodes_[one];
+    if (depth > kMaxEstimateDepth) return false;
+    switch (node.kind) {
+      case Kind::nothing:
+      case Kind::empty:
+      case Kind::bytes:
+        return true;
+      case Kind::concat: {
+        // Literals are long lists.
+        Regex rest = one;
+        for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].b) {
+          if (!self(self, nodes_[rest].a, depth + 1)) return false;
+        }
+        return self(self, rest, depth + 1);
+      }
+      case Kind::either:
+        return std::ranges::all_of(children(node), [&](Regex child) { return self(self, child, depth + 1); });
+      case Kind::repeat:
+        return node.most != kUnbounded && self(self, node.a, depth + 1);
+      default:
+        return false;
+    }
+  };
+  std::optional<Repeat> found;
+  for (const Regex child : children(n)) {
+    const Node& node = nodes_[child];
+    if (node.kind == Kind::repeat && node.most == kUnbounded && !found) {
+      found = Repeat{node.a, kUnbounded};
+    } else if (node.kind != Kind::negation || !is_finite(is_finite, node.a, 0)) {
+      return {};
+    }
+  }
+  return found;
+}
+
 Regex RegexPool::number(const NumberTest& test) {
   const auto at = std::ranges::find(tests_, test);
   const auto id = static_cast<uint32_t>(at - tests_.begin());
@@ -232,6 +288,7 @@ Regex RegexPool::derivative(Regex r, uint8_t byte) {
   const Regex out = derive(r, byte);
   depth_--;
   if (!is_exhausted_) derivatives_.emplace(key, out);
+  count_memory();
   return out;
 }
 

@@ -1,20 +1,23 @@
 #pragma once
-// Regular expressions over bytes, hash-consed, with derivatives. Equal expressions have equal ids; Boolean operations
-// are expressions like others. What exceeds the limits makes the pool `exhausted`: results are then worthless, and
-// whoever asked reports it.
+// Regular expressions over bytes, hash-consed, with derivatives. Equal expressions have equal ids; intersection and
+// complement are expressions too. When a limit is exceeded, the pool becomes `exhausted`: its results are then
+// meaningless, and the caller must report the error.
 //
 // Threads: one at a time.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "grammar/number_leaf.h"
+#include "grammar/state_memory.h"
 
 namespace rocmforge::grammar {
 
@@ -25,7 +28,7 @@ inline bool contains(const ByteSet& set, uint8_t byte) {
 ByteSet byte_range(uint8_t first, uint8_t last);
 
 using Regex = uint32_t;                 // a node of the pool
-inline constexpr Regex kNothing = 0;    // no text
+inline constexpr Regex kNothing = 0;    // matches no text
 inline constexpr Regex kEmptyText = 1;  // the empty text alone
 inline constexpr Regex kAnyBytes = 2;   // every text, UTF-8 or not
 inline constexpr uint32_t kUnbounded = UINT32_MAX;
@@ -52,20 +55,31 @@ class RegexPool {
   // The digits of a decimal number, see number_leaf.h.
   Regex number(const NumberTest& test);
 
+  // The repeat that an expression is or begins with. Of an unbounded one finitely many texts may be missing.
+  struct Repeat {
+    Regex what;
+    uint32_t most;
+  };
+  std::optional<Repeat> leading_repeat(Regex r) const;
+
   bool is_nullable(Regex r) const { return nodes_[r].nullable; }
-  // What may follow `byte`.
+  // The expression for the texts that may follow `byte`.
   Regex derivative(Regex r, uint8_t byte);
-  // Whether any text matches at all.
+  // Whether any text matches.
   bool is_alive(Regex r);
   bool matches(Regex r, std::string_view text);
-  // The fewest bytes of a match; of Boolean operations an estimate from below.
+  // The length of the shortest match in bytes; a lower bound for intersections and complements.
   uint32_t least_bytes(Regex r);
 
-  // Bytes that no expression so far tells apart have one class. Expressions made later must tell no more apart.
+  // Puts bytes that no expression so far distinguishes into one class. Later expressions must not distinguish more.
   void freeze_classes();
   uint32_t n_classes() const { return static_cast<uint32_t>(representatives_.size()); }
   uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
   uint8_t representative(uint32_t c) const { return representatives_[c]; }
+
+  // After this time the pool is exhausted, and late; nothing: never.
+  void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) { deadline_ = deadline; }
+  bool is_late() const { return is_late_; }
 
   bool is_exhausted() const { return is_exhausted_; }
   size_t n_nodes() const { return nodes_.size(); }
@@ -75,12 +89,13 @@ class RegexPool {
   struct Node {
     Kind kind = Kind::nothing;
     bool nullable = false;
-    bool is_plain = true;   // without intersections, complements and numbers: alive unless it is kNothing
-    uint32_t a = 0, b = 0;  // parts; of many: their place and count; of bytes: the set; of a number: test, state
+    bool is_plain = true;   // has no intersections, complements or numbers: alive unless it is kNothing
+    uint32_t a = 0, b = 0;  // operands; or a list's place and length; or a byte set; or a number's test and state
     uint32_t least = 0, most = 0;
     friend bool operator==(const Node&, const Node&) = default;
   };
 
+  void count_memory();
   Regex intern(const Node& node, std::span<const Regex> children = {});
   std::span<const Regex> children(const Node& n) const { return {children_.data() + n.a, n.b}; }
   void add_flat(std::vector<Regex>& out, Regex r, Kind kind) const;
@@ -100,11 +115,15 @@ class RegexPool {
   std::vector<NumberState> number_states_;
   std::vector<uint32_t> table_;  // open addressing: node ids, 0 is free
   std::unordered_map<uint64_t, Regex> derivatives_;
-  std::vector<int8_t> alive_;  // 0: not known
+  std::vector<int8_t> alive_;  // 0: unknown
   std::vector<uint32_t> least_bytes_;
   std::array<uint8_t, 256> classes_{};
   std::vector<uint8_t> representatives_;
+  StateMemory memory_;
   uint32_t depth_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  uint32_t n_interned_ = 0;  // since the clock was looked at
+  bool is_late_ = false;
   bool is_frozen_ = false;
   bool is_exhausted_ = false;
 };

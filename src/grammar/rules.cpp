@@ -45,7 +45,9 @@ bool TokenSet::contains(int32_t id) const {
   return std::ranges::binary_search(ids, id) != is_negative;
 }
 
-Grammar::Grammar() : guards_(1), effects_(1) {}
+Grammar::Grammar(std::chrono::milliseconds limit) : guards_(1), effects_(1), limit_(limit) {
+  pool.set_deadline(std::chrono::steady_clock::now() + limit);
+}
 
 RuleId Grammar::add_rule() {
   const auto id = static_cast<RuleId>(rules_.size());
@@ -192,6 +194,10 @@ Result<void> Grammar::finish() {
       return Error{ErrorCode::limit_exceeded,
                    fmt::format("grammar: {} items; at most {} are allowed", n_items_, kMaxItems)};
     }
+    if (pool.is_late()) {
+      return Error{ErrorCode::limit_exceeded,
+                   fmt::format("grammar: compiling takes longer than the {} ms that are allowed", limit_.count())};
+    }
     if (pool.is_exhausted()) return Error{ErrorCode::limit_exceeded, "grammar: its expressions need too many states"};
     return {};
   };
@@ -203,7 +209,9 @@ Result<void> Grammar::finish() {
   TRY(check());
   if (!rules[root_]) return Error{ErrorCode::invalid_argument, "grammar: no text matches"};
   find_least_bytes();
-  return check();
+  TRY(check());
+  pool.set_deadline({});  // derivatives for requests take as long as they take
+  return {};
 }
 
 }  // namespace rocmforge::grammar

@@ -12,7 +12,7 @@ namespace rocmforge::grammar {
 
 struct SentenceOptions {
   uint64_t seed = 1;
-  size_t length = 200;          // from then on the shortest way to the end is taken
+  size_t length = 200;          // after this many bytes the sentence ends by the shortest way
   size_t max_length = 100'000;  // limit_exceeded beyond
 };
 

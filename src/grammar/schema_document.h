@@ -1,5 +1,5 @@
 #pragma once
-// A JSON Schema document: its schemas by number, with their pointers, and what references name.
+// A JSON Schema document: its schemas by number, with their pointers, and the targets of references.
 
 #include <deque>
 #include <map>
@@ -17,22 +17,22 @@ namespace rocmforge::grammar {
 struct SchemaPlace {
   const JsonValue* value = nullptr;
   std::string pointer;
-  std::string base;                      // the URI that references are relative to
-  bool ignores_siblings_of_ref = false;  // to draft 7
+  std::string base;                      // the base URI of relative references
+  bool ignores_siblings_of_ref = false;  // true up to draft 7
 };
 
 class SchemaDocument {
  public:
-  // The value must outlive the document. limit_exceeded, unsupported
+  // The value must outlive the document. Errors: limit_exceeded, unsupported
   static Result<SchemaDocument> read(const JsonValue& root);
 
   SignedSchema root() const { return root_; }
   const SchemaPlace& place(SignedSchema schema) const { return places_[static_cast<size_t>(schema)]; }
-  // The schema at a member of another one. The value must be part of the document.
+  // The schema at a member of another schema. REQUIRES: the value is part of the document
   SignedSchema at(const JsonValue& value, const SchemaPlace& parent, const std::string& path);
   // {"const": value}
   SignedSchema constant(const JsonValue& value, const std::string& pointer);
-  // unsupported, naming the reference
+  // Errors: unsupported, with the reference
   Result<SignedSchema> resolve(const std::string& reference, const SchemaPlace& from);
 
  private:

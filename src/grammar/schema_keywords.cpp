@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grammar/lark.h"
 #include "grammar/regex_parser.h"
 #include "grammar/schema_reader.h"
 
@@ -113,6 +114,12 @@ Result<void> SchemaReader::add_string(Shape& shape, const SchemaPlace& place, bo
     auto pattern = parse_regex(*source, scalars_.chars(), {.is_search = true});
     if (!pattern.ok()) return schema_error(pattern.error().code, "pattern", place, pattern.error().message);
     tests.push_back(*pattern);
+  }
+  // Our own: the grammar of a tool's text.
+  if (const JsonValue* value = place.value->find("x-lark"); value && value->as<std::string>()) {
+    auto grammar = lark_regex(*value->as<std::string>(), scalars_.chars());
+    if (!grammar.ok()) return schema_error(grammar.error().code, "x-lark", place, grammar.error().message);
+    tests.push_back(*grammar);
   }
   if (const JsonValue* value = place.value->find("format"); value && value->as<std::string>()) {
     if (const char* source = format_pattern(*value->as<std::string>())) {

@@ -38,13 +38,37 @@ Regex SchemaLowering::empty(char open_bracket, char close_bracket) {
 Regex SchemaLowering::comma() {
   return grammar_.pool.concat({space_, grammar_.pool.byte(','), space_});
 }
-Regex SchemaLowering::key_text(Regex key) {
-  RegexPool& pool = grammar_.pool;
-  return pool.concat({pool.byte('"'), key, pool.byte('"'), space_, pool.byte(':'), space_});
+
+Result<RuleId> SchemaLowering::add(const Conjunction& root) {
+  const RuleId rule = TRY(rule_of(root));
+  TRY(lower_pending());
+  return rule;
 }
 
-Result<void> SchemaLowering::run(const Conjunction& root) {
-  grammar_.set_root(TRY(rule_of(root)));
+Result<RuleId> SchemaLowering::add_objects(const Conjunction& root) {
+  const RuleId rule = grammar_.add_rule();
+  const StateId end = grammar_.add_state(rule);
+  grammar_.set_final(end);
+  for (const Shape& shape : *TRY(reader_.shapes(root))) {
+    if (shape.type != JsonType::object) continue;
+    // Guards can make an alternative impossible: each has a rule.
+    const RuleId inner = grammar_.add_rule();
+    const StateId to = grammar_.add_state(inner);
+    grammar_.set_final(to);
+    grammar_.add_call(grammar_.start_of(rule), inner, end);
+    TRY(lower_object(inner, shape, grammar_.start_of(inner), to));
+  }
+  outer_ = {};
+  TRY(lower_pending());
+  return rule;
+}
+
+Result<RuleId> SchemaLowering::add_members(const Conjunction& root, const MemberSyntax& members, SchemaReader& raw) {
+  outer_ = {&members, &raw};
+  return add_objects(root);
+}
+
+Result<void> SchemaLowering::lower_pending() {
   while (!pending_.empty()) {
     const auto [conjunction, rule] = std::move(pending_.back());
     pending_.pop_back();
@@ -218,16 +242,16 @@ Result<void> SchemaLowering::lower_unique(RuleId rule, const Shape& shape, State
   const Shapes& items = *TRY(reader_.shapes(a.rest));
   std::vector<Regex> values;
   RegexPool& pool = grammar_.pool;
+  Scalars& scalars = reader_.scalars();
   for (const Shape& item : items) {
     if (item.type == JsonType::null || item.type == JsonType::boolean) {
-      if (item.type == JsonType::null) values.push_back(pool.literal("null"));
-      if (item.type == JsonType::boolean && item.has_false) values.push_back(pool.literal("false"));
-      if (item.type == JsonType::boolean && item.has_true) values.push_back(pool.literal("true"));
+      if (item.type == JsonType::null) values.push_back(scalars.null_word());
+      if (item.type == JsonType::boolean && item.has_false) values.push_back(scalars.boolean(false));
+      if (item.type == JsonType::boolean && item.has_true) values.push_back(scalars.boolean(true));
     } else if (item.is_finite) {
       for (const std::string& value : item.values) {
-        values.push_back(item.type == JsonType::number
-                             ? reader_.scalars().equal_to(value)
-                             : pool.concat({pool.byte('"'), reader_.scalars().chars().literal(value), pool.byte('"')}));
+        values.push_back(item.type == JsonType::number ? scalars.equal_to(value)
+                                                       : scalars.quoted(scalars.chars().literal(value)));
       }
     } else {
       return refused("only for items of an enumeration");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "grammar/schema_lowering.h"
 
@@ -105,10 +106,80 @@ Result<void> SchemaLowering::add_regions(ObjectPlan& plan, const Shape& shape) {
 Result<void> SchemaLowering::lower_object(RuleId rule, const Shape& shape, StateId from, StateId to) {
   const ObjectPlan plan = TRY(plan_object(shape));
   if (!plan.is_possible) return {};
-  if (plan.least == 0) grammar_.add_text(from, empty('{', '}'), to);
+  if (plan.least == 0) grammar_.add_text(from, empty_object(), to);
   if (plan.most == 0 || (plan.properties.empty() && plan.regions.empty())) return {};
   return options_.any_order && plan.properties.size() <= kMaxKeysInSet ? add_in_any_order(rule, plan, from, to)
                                                                        : add_in_order(rule, plan, from, to);
+}
+
+void SchemaLowering::add_key(const Member& member, Regex text, StateId to) {
+  const Regex separator = outer_.syntax ? outer_.syntax->separator : comma();
+  if (member.first != member.next) grammar_.add_text(member.first, text, to, member.guard, member.effect);
+  grammar_.add_text(member.next, grammar_.pool.concat(separator, text), to, member.guard, member.effect);
+}
+
+Result<void> SchemaLowering::add_member(RuleId rule, const Member& member, const Conjunction& schema, StateId to,
+                                        bool is_needed) {
+  if (outer_.syntax) return add_outer_member(rule, member, schema, to, is_needed);
+  RegexPool& pool = grammar_.pool;
+  const StateId value = grammar_.add_state(rule);
+  add_key(member, pool.concat({reader_.scalars().key(member.key), space_, pool.byte(':'), space_}), value);
+  return add_value(schema, {value, to}, is_needed ? rule : UINT32_MAX);
+}
+
+Result<void> SchemaLowering::add_outer_member(RuleId rule, const Member& member, const Conjunction& schema, StateId to,
+                                              bool is_needed) {
+  RegexPool& pool = grammar_.pool;
+  const StateId value = grammar_.add_state(rule);
+  const RuleId values = grammar_.add_rule();
+  const Regex allowed = outer_.syntax->key;
+  Regex key = kNothing;
+  if (member.name.empty()) {
+    key = pool.both(member.key, allowed);
+  } else if (pool.matches(allowed, member.name)) {
+    key = pool.literal(member.name);
+  }
+  if (key != kNothing) add_key(member, pool.concat(outer_.syntax->key_open, key), value);
+  grammar_.add_call(value, values, to);
+  if (is_needed) grammar_.need(rule, values);
+  return add_outer_value(values, member.name, schema);
+}
+
+// Between tags: strings as they are, other values as elsewhere.
+Result<void> SchemaLowering::add_outer_value(RuleId rule, std::string_view key, const Conjunction& schema) {
+  RegexPool& pool = grammar_.pool;
+  const MemberSyntax& syntax = *outer_.syntax;
+  const StateId start = grammar_.start_of(rule), value_end = grammar_.add_state(rule), end = grammar_.add_state(rule);
+  grammar_.set_final(end);
+  grammar_.add_text(value_end, syntax.value_close, end);
+  const bool has_raw = static_cast<bool>(syntax.reading);
+  const StringReading reading = has_raw ? syntax.reading(key) : StringReading::or_quoted;
+  std::map<Regex, Shapes> by_key_close;
+  for (const Shape& shape : *TRY(reader_.shapes(schema))) {
+    if (shape.type == JsonType::string && reading != StringReading::or_quoted) continue;
+    by_key_close[syntax.key_close[static_cast<size_t>(shape.type)]].push_back(shape);
+  }
+  for (const auto& [key_close, shapes] : by_key_close) {
+    const StateId value = grammar_.add_state(rule);
+    const RuleId values = grammar_.add_rule();
+    grammar_.add_text(start, key_close, value);
+    grammar_.add_call(value, values, value_end);
+    const OuterObject outer = std::exchange(outer_, {});  // objects inside are written as elsewhere
+    TRY(lower(values, shapes));
+    outer_ = outer;
+  }
+  if (!has_raw) return {};
+  std::vector<Regex> texts;
+  for (const Shape& shape : *TRY(outer_.raw->shapes(schema))) {
+    if (shape.type == JsonType::string) texts.push_back(shape.text);
+  }
+  const Regex allowed = reading == StringReading::always ? syntax.raw_text : syntax.other_raw_text;
+  const Regex text = pool.both(pool.either(std::move(texts)), allowed);
+  if (!pool.is_alive(text)) return {};
+  const StateId value = grammar_.add_state(rule);
+  grammar_.add_text(start, syntax.key_close[static_cast<size_t>(JsonType::string)], value);
+  grammar_.add_text(value, text, value_end);
+  return {};
 }
 
 // Keys that are not declared: from `first` without a comma, from `next` behind one, and back to `next`.
@@ -116,11 +187,8 @@ Result<void> SchemaLowering::add_other_keys(RuleId rule, const ObjectPlan& plan,
                                             StateId to, const Guard& guard) {
   const uint32_t cap = !plan.counts() ? 0 : plan.most < kCountedUpTo ? counted(plan.most) : counted(plan.least);
   for (const Region& region : plan.regions) {
-    const StateId value = grammar_.add_state(rule);
-    const Regex key = key_text(region.key);
-    if (first != next) grammar_.add_text(first, key, value, guard, {.count_cap = cap});
-    grammar_.add_text(next, grammar_.pool.concat(comma(), key), value, guard, {.count_cap = cap});
-    TRY(add_value(region.schema, {value, to}));
+    const Member member{region.key, {}, first, next, guard, {.count_cap = cap}};
+    TRY(add_member(rule, member, region.schema, to, false));
   }
   return {};
 }
@@ -138,22 +206,19 @@ Result<void> SchemaLowering::add_in_any_order(RuleId rule, const ObjectPlan& pla
     room.slots = counted(plan.most);
   }
   const StateId first = grammar_.add_state(rule), next = grammar_.add_state(rule);
-  grammar_.add_text(from, open('{'), first);
+  grammar_.add_text(from, object_open(), first);
   for (size_t i = 0; i < plan.properties.size(); i++) {
     const Property& property = plan.properties[i];
     Guard guard = property.is_required ? Guard{} : room;
     guard.must_be_clear = uint64_t{1} << i;
     const Effect effect{.set = uint64_t{1} << i, .count_cap = cap};
-    const StateId value = grammar_.add_state(rule);
-    const Regex key = key_text(reader_.scalars().chars().literal(property.key));
-    grammar_.add_text(first, key, value, guard, effect);
-    grammar_.add_text(next, grammar_.pool.concat(comma(), key), value, guard, effect);
-    TRY(add_value(property.schema, {value, next}, property.is_required ? rule : UINT32_MAX));
+    const Regex key = reader_.scalars().chars().literal(property.key);
+    TRY(add_member(rule, {key, property.key, first, next, guard, effect}, property.schema, next, property.is_required));
   }
   TRY(add_other_keys(rule, plan, first, next, next, room));
   Guard last{.must_be_set = required};
   if (plan.counts()) last.least_count = counted(plan.least);
-  grammar_.add_text(next, close('}'), to, last);
+  grammar_.add_text(next, object_close(), to, last);
   return {};
 }
 
@@ -164,7 +229,7 @@ Result<void> SchemaLowering::add_in_order(RuleId rule, const ObjectPlan& plan, S
   // States before the i-th property: where no key was written yet, and where one was.
   std::vector<StateId> none(n + 1), some(n + 1);
   for (size_t i = 0; i <= n; i++) none[i] = grammar_.add_state(rule), some[i] = grammar_.add_state(rule);
-  grammar_.add_text(from, open('{'), none[0]);
+  grammar_.add_text(from, object_open(), none[0]);
   uint64_t n_required_left = plan.n_required;
   for (size_t i = 0; i < n; i++) {
     const Property& property = plan.properties[i];
@@ -181,11 +246,9 @@ Result<void> SchemaLowering::add_in_order(RuleId rule, const ObjectPlan& plan, S
     // What is left must be enough.
     const uint64_t n_left = n - i - 1;
     if (plan.counts() && plan.regions.empty() && plan.least > n_left) skip.least_count = counted(plan.least - n_left);
-    const StateId value = grammar_.add_state(rule);
-    const Regex key = key_text(reader_.scalars().chars().literal(property.key));
-    grammar_.add_text(none[i], key, value, room, {.count_cap = cap});
-    grammar_.add_text(some[i], grammar_.pool.concat(comma(), key), value, room, {.count_cap = cap});
-    TRY(add_value(property.schema, {value, some[i + 1]}, property.is_required ? rule : UINT32_MAX));
+    const Regex key = reader_.scalars().chars().literal(property.key);
+    const Member member{key, property.key, none[i], some[i], room, {.count_cap = cap}};
+    TRY(add_member(rule, member, property.schema, some[i + 1], property.is_required));
     if (property.is_required) continue;
     grammar_.add_edge(none[i], EdgeKind::empty, 0, none[i + 1], skip);
     grammar_.add_edge(some[i], EdgeKind::empty, 0, some[i + 1], skip);
@@ -195,7 +258,7 @@ Result<void> SchemaLowering::add_in_order(RuleId rule, const ObjectPlan& plan, S
   TRY(add_other_keys(rule, plan, none[n], some[n], some[n], room));
   Guard last;
   if (plan.counts()) last.least_count = counted(plan.least);
-  grammar_.add_text(some[n], close('}'), to, last);
+  grammar_.add_text(some[n], object_close(), to, last);
   return {};
 }
 

@@ -237,30 +237,11 @@ Shapes SchemaReader::enumeration(const JsonArray& values, const SchemaPlace& pla
 }
 
 Regex SchemaReader::scalar_text(const Shapes& all) {
-  RegexPool& pool = scalars_.pool();
   std::vector<Regex> parts;
   for (const Shape& shape : all) {
-    switch (shape.type) {
-      case JsonType::null:
-        parts.push_back(pool.literal("null"));
-        break;
-      case JsonType::boolean:
-        if (shape.has_false) parts.push_back(pool.literal("false"));
-        if (shape.has_true) parts.push_back(pool.literal("true"));
-        break;
-      case JsonType::number:
-        parts.push_back(shape.number == Shape::Number::any       ? scalars_.any_number()
-                        : shape.number == Shape::Number::integer ? scalars_.any_integer()
-                                                                 : shape.text);
-        break;
-      case JsonType::string:
-        parts.push_back(pool.concat({pool.byte('"'), shape.text, pool.byte('"')}));
-        break;
-      default:
-        break;
-    }
+    if (shape.type != JsonType::array && shape.type != JsonType::object) parts.push_back(scalars_.spelled(shape));
   }
-  return pool.either(std::move(parts));
+  return scalars_.pool().either(std::move(parts));
 }
 
 Result<bool> SchemaReader::is_empty(const Conjunction& conjunction, uint32_t depth) {

@@ -1,5 +1,5 @@
 #pragma once
-// Schemas as shapes: every keyword is taken exactly or refused with its name and place.
+// Converts schemas to shapes. Every keyword is converted exactly, or refused with its name and place.
 
 #include <map>
 #include <memory>
@@ -14,11 +14,11 @@ class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, Scalars& scalars) : document_(document), scalars_(scalars) {}
 
-  // The values for which all schemas hold. The view lives as long as the reader.
+  // The values for which all schemas of the conjunction hold. The reader owns the result.
   Result<const Shapes*> shapes(const Conjunction& conjunction) { return shapes(conjunction, 0); }
-  // Whether no value is both, as far as can be seen; false when in doubt.
+  // Whether no value meets both, if that is decidable here; false if unknown.
   Result<bool> is_empty(const Conjunction& conjunction, uint32_t depth = 0);
-  // The union of the values that are scalars, as one expression; kNothing when there are none.
+  // The union of the scalar values as one expression; kNothing if there are none.
   Regex scalar_text(const Shapes& shapes);
   Scalars& scalars() { return scalars_; }
 
@@ -46,7 +46,7 @@ class SchemaReader {
   std::map<Conjunction, std::unique_ptr<const Shapes>> known_;
 };
 
-// The texts of a JSON Schema format as a regular expression; null for formats that only annotate.
+// A regular expression for the texts of a JSON Schema format; null for formats that are annotations only.
 const char* format_pattern(std::string_view name);
 
 }  // namespace rocmforge::grammar

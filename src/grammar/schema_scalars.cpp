@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint64_t kMaxDivisor = 1'000'000'000'000;
 constexpr size_t kMaxScale = 15;
+// Zeros at the end of a fraction: some models would write them for ever.
+constexpr uint32_t kMaxZeros = 16;
 
 struct Decimal {
   bool is_negative = false;
@@ -65,7 +67,7 @@ Regex Scalars::plain_integer() {
   const Regex digit = pool_->bytes(byte_range('0', '9'));
   const Regex whole =
       pool_->either(pool_->byte('0'), pool_->concat(pool_->bytes(byte_range('1', '9')), pool_->star(digit)));
-  const Regex zeros = pool_->concat(pool_->byte('.'), pool_->repeat(pool_->byte('0'), 1, kUnbounded));
+  const Regex zeros = pool_->concat(pool_->byte('.'), pool_->repeat(pool_->byte('0'), 1, kMaxZeros));
   return pool_->concat({pool_->optional(pool_->byte('-')), whole, pool_->optional(zeros)});
 }
 
@@ -88,7 +90,7 @@ Regex Scalars::any_integer() {
 
 Regex Scalars::equal_to(const std::string& decimal) {
   const Decimal d = split(decimal);
-  const Regex zeros = pool_->star(pool_->byte('0'));
+  const Regex zeros = pool_->repeat(pool_->byte('0'), 0, kMaxZeros);
   const Regex fraction = d.fraction.empty()
                              ? pool_->optional(pool_->concat({pool_->byte('.'), pool_->byte('0'), zeros}))
                              : pool_->concat({pool_->byte('.'), pool_->literal(d.fraction), zeros});

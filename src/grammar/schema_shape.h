@@ -1,6 +1,6 @@
 #pragma once
-// What a JSON Schema allows, by type of value: a union of shapes, each of one type. Schemas inside stay names of
-// schemas that must all hold, so that recursive ones are finite.
+// The values that a JSON Schema allows: a union of shapes, each of one type. Inner schemas stay references (lists of
+// schemas that must all hold), so that recursive schemas are finite.
 
 #include <cstdint>
 #include <limits>
@@ -10,19 +10,17 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "grammar/spelling.h"
+#include "grammar/value_syntax.h"
 
 namespace rocmforge::grammar {
 
-// A schema of the document, from 1 on; negative: its complement.
+// A schema of the document, numbered from 1; negative: its complement.
 using SignedSchema = int32_t;
-// Schemas that all hold, ascending; none: everything is allowed.
+// Schemas that must all hold, ascending; empty: every value is allowed.
 using Conjunction = std::vector<SignedSchema>;
 
-inline constexpr SignedSchema kFalseSchema = 1;  // allows nothing
+inline constexpr SignedSchema kFalseSchema = 1;  // allows no value
 inline constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
-
-enum class JsonType : uint8_t { null, boolean, number, string, array, object };
-inline constexpr size_t kJsonTypes = 6;
 
 struct ArrayShape {
   struct Contains {
@@ -37,7 +35,7 @@ struct ArrayShape {
 };
 
 struct ObjectShape {
-  // Of one schema: what it says of a key depends on all of these.
+  // The keywords of one schema about keys; together they decide on each key.
   struct Clause {
     std::vector<std::pair<std::string, Conjunction>> properties;
     std::vector<std::pair<Regex, Conjunction>> patterns;
@@ -50,33 +48,34 @@ struct ObjectShape {
 };
 
 struct Shape {
-  enum class Number : uint8_t { any, integer, exact };  // exact: `text`, plain decimals only
+  enum class Number : uint8_t { any, integer, exact };  // exact: the texts of `text`, plain decimals only
 
   JsonType type = JsonType::null;
   bool has_false = true, has_true = true;  // boolean
   Number number = Number::any;
-  Regex text = kNothing;            // number: as it is written; string: what stands between the quotes
-  bool is_finite = false;           // number, string: `values` are all that there are
-  std::vector<std::string> values;  // their texts; of numbers as decimal_text() gives them
+  Regex text = kNothing;            // number: its spelling; string: the text between the quotes
+  bool is_finite = false;           // number, string: `values` lists all values
+  std::vector<std::string> values;  // texts; numbers as decimal_text() spells them
   ArrayShape array = {};
   ObjectShape object = {};
-  std::string pointer = {};  // where the schema is, for messages
+  std::string pointer = {};  // the schema's JSON pointer, for messages
 };
 using Shapes = std::vector<Shape>;
 
-// A number's digits: "-12.5", without zeros that mean nothing; "0" is not negative.
+// A number as a plain decimal: "-12.5", without superfluous zeros; zero is "0".
 std::string decimal_text(const JsonValue& number);
 
-// Expressions of numbers and strings that shapes are made of.
+// The expressions of numbers and strings in shapes.
 class Scalars {
  public:
-  explicit Scalars(RegexPool& pool) : pool_(&pool), chars_(pool, Spelling::Form::json) {}
+  explicit Scalars(RegexPool& pool, ValueSyntax syntax = {})
+      : pool_(&pool), syntax_(std::move(syntax)), chars_(pool, syntax_.chars) {}
 
   RegexPool& pool() { return *pool_; }
   Spelling& chars() { return chars_; }
   const Spelling& chars() const { return chars_; }
   Regex plain_decimal();  // no exponent
-  Regex plain_integer();  // of those, the integers: also 1.0
+  Regex plain_integer();  // the integers among them, 1.0 included
   Regex any_number();
   Regex any_integer();
   Regex equal_to(const std::string& decimal);
@@ -84,26 +83,35 @@ class Scalars {
   Regex multiple_of(const std::string& divisor);  // REQUIRES: positive, fits_divisor()
   static bool fits_divisor(const std::string& divisor);
 
+  // How values of a shape are written. REQUIRES: not an array or object
+  Regex spelled(const Shape& scalar);
+  Regex null_word() { return word("null", "None"); }
+  Regex boolean(bool value) { return value ? word("true", "True") : word("false", "False"); }
+  Regex quoted(Regex text);
+  Regex key(Regex text);
+
  private:
+  Regex word(std::string_view json, std::string_view python);
   Regex signed_number(Regex positive, Regex negative);
   Regex magnitude(NumberRelation relation, const std::string& bound);
 
   RegexPool* pool_;
+  ValueSyntax syntax_;
   Spelling chars_;
 };
 
 Shape any_of_type(JsonType type, Scalars& scalars);
 Shapes any_value(Scalars& scalars);
 
-// Nothing when no value is in both, as far as that is seen without looking into arrays and objects.
+// Empty if no value is in both, as far as that is known without looking into arrays and objects.
 Shapes intersection(const Shape& a, const Shape& b, Scalars& scalars);
-// limit_exceeded
+// Errors: limit_exceeded
 Result<Shapes> intersection(const Shapes& a, const Shapes& b, Scalars& scalars);
-// unsupported: the complement needs what no shape has
+// Errors: unsupported (no shape can express the complement)
 Result<Shapes> complement(const Shapes& shapes, Scalars& scalars);
 
 Conjunction merge(const Conjunction& a, const Conjunction& b);
-// What a clause says of a key that it may declare.
+// The schemas that a clause applies to a key.
 Conjunction schema_of_key(const ObjectShape::Clause& clause, const std::string& key, const Scalars& scalars);
 
 }  // namespace rocmforge::grammar

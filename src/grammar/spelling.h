@@ -1,6 +1,6 @@
 #pragma once
-// Characters as bytes: plain UTF-8, or as JSON strings spell them (raw, \n, \u000a, pairs of surrogates). Every text of
-// characters has spellings of its own, so that intersection and complement of texts are those of their spellings.
+// Spells characters as bytes: plain UTF-8, or as in JSON strings (raw, \n, \u000a, surrogate pairs). Different texts
+// have disjoint sets of spellings, so intersection and complement can be computed on spellings.
 
 #include <map>
 #include <string_view>
@@ -25,9 +25,9 @@ class Spelling {
   Regex any_text(uint32_t least, uint32_t most) { return pool_->repeat(any_char(), least, most); }
   // REQUIRES: text is valid UTF-8
   Regex literal(std::string_view text);
-  // Texts that do not match.
+  // The texts that do not match `r`.
   Regex complement(Regex r) { return pool_->both(any_text(), pool_->negate(r)); }
-  // Whether the text has a spelling in `r`: then all of its spellings are. REQUIRES: text is valid UTF-8
+  // Whether `r` has a spelling of the text; it then has all of them. REQUIRES: text is valid UTF-8
   bool matches(Regex r, std::string_view text) const;
 
  private:

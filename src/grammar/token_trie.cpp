@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/utf8.h"
+#include "tokenizer/control_marks.h"
 
 namespace rocmforge::grammar {
 namespace {
@@ -49,12 +50,32 @@ void build(TokenTrie::Slice& slice, std::span<const std::pair<std::string_view, 
   }
 }
 
+std::vector<int32_t> ends_of(const tokenizer::Tokenizer& tokenizer) {
+  std::vector<int32_t> out;
+  for (const TokenId id : tokenizer.vocabulary().end_of_text) out.push_back(id.value);
+  return out;
+}
+
 }  // namespace
 
-size_t TokenMask::count() const {
-  size_t n = 0;
-  for (const uint64_t word : words_) n += static_cast<size_t>(std::popcount(word));
-  return n;
+size_t TokenMask::count(size_t n) const {
+  size_t out = 0;
+  for (size_t w = 0; w < words_.size() && w * 64 < n; w++) {
+    const size_t n_left = n - w * 64;
+    const uint64_t counted = n_left < 64 ? (uint64_t{1} << n_left) - 1 : ~uint64_t{0};
+    out += static_cast<size_t>(std::popcount(words_[w] & counted));
+  }
+  return out;
+}
+
+std::vector<int32_t> TokenMask::ids() const {
+  std::vector<int32_t> out;
+  for (size_t w = 0; w < words_.size(); w++) {
+    for (uint64_t left = words_[w]; left != 0; left &= left - 1) {
+      out.push_back(static_cast<int32_t>(w * 64 + static_cast<size_t>(std::countr_zero(left))));
+    }
+  }
+  return out;
 }
 
 TokenTrie::TokenTrie(size_t n_tokens, const std::function<std::string_view(int32_t)>& text,
@@ -99,9 +120,23 @@ std::shared_ptr<const TokenTrie> TokenTrie::of(const tokenizer::Tokenizer& token
   const auto text = [&](int32_t id) {
     return tokenizer.is_shown(TokenId(id)) ? tokenizer.token_text(TokenId(id)) : std::string_view();
   };
-  std::vector<int32_t> ends;
-  for (const TokenId id : tokenizer.vocabulary().end_of_text) ends.push_back(id.value);
-  return std::make_shared<const TokenTrie>(tokenizer.n_tokens(), text, std::move(ends));
+  return std::make_shared<const TokenTrie>(tokenizer.n_tokens(), text, ends_of(tokenizer));
+}
+
+std::shared_ptr<const TokenTrie> TokenTrie::with_controls(const tokenizer::Tokenizer& tokenizer,
+                                                          std::span<const TokenId> markers) {
+  std::string marked;
+  const auto text = [&](int32_t id) -> std::string_view {
+    const std::string_view bytes = tokenizer.token_text(TokenId(id));
+    const bool is_marker = std::ranges::binary_search(markers, id, {}, &TokenId::value);
+    // Bytes outside of UTF-8 that look like marks are part of no text.
+    const bool has_marks = bytes.find_first_of(tokenizer::kControlMarks) != std::string_view::npos;
+    if (has_marks || bytes.empty()) return {};
+    if (!is_marker && tokenizer.is_shown(TokenId(id))) return bytes;
+    marked = tokenizer::kControlBegin + std::string(bytes) + tokenizer::kControlEnd;
+    return marked;
+  };
+  return std::make_shared<const TokenTrie>(tokenizer.n_tokens(), text, ends_of(tokenizer));
 }
 
 std::string_view TokenTrie::text(int32_t token) const {
@@ -112,6 +147,25 @@ std::string_view TokenTrie::text(int32_t token) const {
 
 bool TokenTrie::is_end_of_text(int32_t token) const {
   return std::ranges::binary_search(end_of_text_, token);
+}
+
+bool TokenTrie::is_string_safe(int32_t token) const {
+  const uint32_t n_chars = n_string_chars(text(token));
+  return n_chars > 0 && n_chars <= kSliceChars[std::size(kSliceChars) - 1];
+}
+
+bool TokenTrie::has_longer_token(std::string_view begin) const {
+  const auto is_in = [&](const Slice& slice) {
+    size_t at = 0, end = slice.nodes.size();
+    for (size_t depth = 0; depth < begin.size(); depth++) {
+      while (at < end && slice.nodes[at].byte != static_cast<uint8_t>(begin[depth])) at += slice.nodes[at].n_below + 1;
+      if (at >= end) return false;
+      end = at + slice.nodes[at].n_below + 1;
+      at++;
+    }
+    return at < end;
+  };
+  return std::ranges::any_of(slices_, is_in);
 }
 
 }  // namespace rocmforge::grammar

@@ -1,7 +1,7 @@
 #pragma once
-// The texts of a vocabulary's tokens as tries, in the order of a depth-first walk: a subtree that cannot follow is left
-// out by one jump. Tokens that may stand inside any JSON string are in tries of their own, the slices, which are
-// allowed as a whole wherever such a string goes on.
+// The texts of a vocabulary's tokens as tries, stored in depth-first order, so that one jump skips a subtree that
+// cannot follow. Tokens that are allowed inside any JSON string are in separate tries, the slices. A slice is allowed
+// as a whole wherever such a string continues.
 //
 // Threads: immutable.
 
@@ -22,6 +22,7 @@ class TokenMask {
  public:
   explicit TokenMask(size_t n_tokens = 0) : words_((n_tokens + 63) / 64), n_tokens_(n_tokens) {}
   void add(int32_t id) { words_[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64); }
+  void remove(int32_t id) { words_[static_cast<size_t>(id) / 64] &= ~(uint64_t{1} << (id % 64)); }
   bool contains(int32_t id) const {
     return id >= 0 && static_cast<size_t>(id) < n_tokens_ &&
            (words_[static_cast<size_t>(id) / 64] >> (id % 64) & 1) != 0;
@@ -29,7 +30,9 @@ class TokenMask {
   void add_all(const TokenMask& other) {
     for (size_t i = 0; i < words_.size(); i++) words_[i] |= other.words_[i];
   }
-  size_t count() const;
+  size_t count() const { return count(n_tokens_); }
+  size_t count(size_t n) const;  // of the first n tokens
+  std::vector<int32_t> ids() const;
   size_t n_tokens() const { return n_tokens_; }
   std::span<const uint64_t> words() const { return words_; }
   friend bool operator==(const TokenMask&, const TokenMask&) = default;
@@ -42,28 +45,36 @@ class TokenMask {
 class TokenTrie {
  public:
   struct Node {
-    int32_t token = -1;    // that ends here
-    uint32_t n_below = 0;  // nodes of its subtree, itself excluded
+    int32_t token = -1;    // the token that ends here; -1: none
+    uint32_t n_below = 0;  // the number of descendants
     uint8_t byte = 0;
     uint8_t depth = 0;  // 1 for the first byte
   };
   struct Slice {
-    uint32_t max_chars = 0;  // of its tokens; 0: the rest, of any bytes
+    uint32_t max_chars = 0;  // the most characters of its tokens; 0: the trie of all other tokens
     std::vector<Node> nodes;
     TokenMask tokens;
   };
-  static constexpr size_t kMaxTokenBytes = 255;  // longer ones are left out: never chosen under a constraint
+  static constexpr size_t kMaxTokenBytes = 255;  // longer tokens are left out: never chosen under a constraint
 
-  // `text` gives a token's bytes, nothing for tokens that are no part of a text.
+  // `text(id)` returns a token's bytes; empty for tokens that are not part of a text.
   TokenTrie(size_t n_tokens, const std::function<std::string_view(int32_t)>& text, std::vector<int32_t> end_of_text);
   static std::shared_ptr<const TokenTrie> of(const tokenizer::Tokenizer& tokenizer);
+  // Control tokens, and the tokens `markers` (ascending), have the texts that StreamDecoder gives to marked tokens. A
+  // grammar can thus tell a marker from the same letters in ordinary text.
+  static std::shared_ptr<const TokenTrie> with_controls(const tokenizer::Tokenizer& tokenizer,
+                                                        std::span<const TokenId> markers);
 
   size_t n_tokens() const { return n_tokens_; }
   std::string_view text(int32_t token) const;
   std::span<const int32_t> end_of_text() const { return end_of_text_; }
   bool is_end_of_text(int32_t token) const;
+  // Whether the token is in one of the slices of tokens that may stand in any JSON string.
+  bool is_string_safe(int32_t token) const;
+  // Whether there is a token with the text `begin` and more.
+  bool has_longer_token(std::string_view begin) const;
   std::span<const Slice> slices() const { return slices_; }
-  // Pairs of tokens with one text: the first of each is in the tries.
+  // Pairs of tokens with equal texts. Only the first of each pair is in the tries.
   std::span<const std::pair<int32_t, int32_t>> duplicates() const { return duplicates_; }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "kv/id_pool.h"
 
 namespace rocmforge {
 
@@ -22,27 +23,23 @@ inline constexpr uint32_t pages_for_tokens(uint64_t n_tokens) {
   return static_cast<uint32_t>((n_tokens + kPageTokens - 1) / kPageTokens);
 }
 
-class PagePool {
+// Windowed layers may have pages of their own, which a sequence gives back when they lie before its window. The first
+// page that the row at this position reads:
+inline constexpr uint32_t first_window_page(uint32_t position, uint32_t window) {
+  return position < window ? 0 : (position + 1 - window) / kPageTokens;
+}
+// The most pages of windowed layers that so many sequences hold at once, in steps of n_rows rows in all.
+inline constexpr uint64_t window_pages_for(uint32_t window, uint64_t n_sequences, uint64_t n_rows) {
+  return n_sequences * (window / kPageTokens + 3) + n_rows / kPageTokens + 1;
+}
+
+class PagePool : public IdPool<PageId> {
  public:
-  explicit PagePool(uint32_t n_pages);
+  using IdPool::IdPool;
 
-  uint32_t n_pages() const { return static_cast<uint32_t>(n_holders_.size()); }
-  uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
-
+  uint32_t n_pages() const { return size(); }
   // A page held once; out_of_memory when none is free.
   Result<PageId> allocate();
-  // One more holder. REQUIRES: the page is held
-  void share(PageId page);
-  // One holder less; free when it was the last. REQUIRES: the page is held
-  void release(PageId page);
-  uint32_t n_holders(PageId page) const;
-
-  // free + held == total, and no page is both.
-  bool is_consistent() const;
-
- private:
-  std::vector<uint32_t> n_holders_;  // reference count by page; 0: free
-  std::vector<PageId> free_;         // last in, first out: the page freed last may still be in a cache
 };
 
 // The pages of one sequence, in order of position. Move-only; the destructor releases the pages.

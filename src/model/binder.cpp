@@ -53,6 +53,11 @@ bool Binder::has_rows(const std::string& name, uint64_t n_rows) const {
   return tensor && tensor->dims[1] == n_rows;
 }
 
+uint64_t Binder::n_rows(const std::string& name) const {
+  const TensorInfo* tensor = file_.find_tensor(name);
+  return tensor ? tensor->dims[1] : 0;
+}
+
 TensorRef Binder::require(const std::string& name, Dims dims) {
   if (const auto found = find(name, dims)) return *found;
   fail(ErrorCode::model_tensor_missing, fmt::format("model: no tensor '{}'", name));
@@ -68,6 +73,15 @@ std::optional<TensorRef> Binder::find(const std::string& name, Dims dims) {
   const DTypeInfo& dtype = dtype_info(t.dtype);
   const uint64_t matrix_bytes = t.dims[0] / dtype.block_elements * dtype.block_bytes * t.dims[1];
   return TensorRef{tensor, t.dims[0], t.dims[1], t.dims[2] * t.dims[3], 0, matrix_bytes, {}, dims.size() == 3};
+}
+
+TensorRef Binder::require_vector(const std::string& name, Dims dims) {
+  const TensorRef whole = require(name, dims);
+  if (whole.tensor && !is_vector_type(whole.tensor->dtype)) {
+    fail(ErrorCode::model_unsupported, fmt::format("model: tensor '{}': a vector of type {}, expected f32, f16 or bf16",
+                                                   name, dtype_info(whole.tensor->dtype).name));
+  }
+  return as_vector(whole);
 }
 
 void Binder::ignore(const std::string& name) {

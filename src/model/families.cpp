@@ -1,6 +1,7 @@
 #include "model/families.h"
 
 #include <array>
+#include <vector>
 
 #include "model/family_rules.h"
 
@@ -214,6 +215,17 @@ constexpr std::array kFamilies = {
            .scales = Scales::gemma,
            .normalise = Normalise::always,
            .finish = finish_gemma4},
+    Family{.architecture = "gemma3n",
+           .rope_pairs = kHalves,
+           .norm_placement = kBoth,
+           .activation = kGelu,
+           .qk_norm = kHeads,
+           .window_period = 5,
+           .window_rope_base = 10000.0f,
+           .window_rope_is_plain = true,
+           .layers_differ = true,
+           .scales = Scales::gemma,
+           .finish = finish_gemma3n},
 
     // Mixtures of experts.
     Family{.architecture = "olmoe", .rope_pairs = kHalves, .qk_norm = QkNorm::row, .normalise = Normalise::never},
@@ -369,7 +381,12 @@ constexpr std::array kFamilies = {
 }  // namespace
 
 std::span<const Family> all_families() {
-  return kFamilies;
+  static const std::vector<Family> families = [] {
+    std::vector<Family> all(kFamilies.begin(), kFamilies.end());
+    for (const auto more : {recurrent_families(), encoder_families()}) all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return families;
 }
 
 }  // namespace rocmforge

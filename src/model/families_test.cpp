@@ -99,6 +99,17 @@ TEST(Families, MissingAndWrongKeysAreRefusedByName) {
        all({windows, pattern("gemma4", {1, 0, 1, 0}), set("gemma4.attention.shared_kv_layers", 4u)})},
       {"gemma4", "'gemma4.attention.shared_kv_layers': layer 2",
        all({windows, pattern("gemma4", {1, 1, 0, 0}), set("gemma4.attention.shared_kv_layers", 2u)})},
+      {"gemma3n", "'gemma3n.block_count': 20, expected more than 20", kNothing, 20},
+      {"gemma3n", "'gemma3n.altup.num_inputs': 3, expected 4", set("gemma3n.altup.num_inputs", 3u), 22},
+      {"gemma3n", "'gemma3n.altup.active_idx': 1, expected 0", set("gemma3n.altup.active_idx", 1u), 22},
+      {"gemma3n", "'gemma3n.embedding_length_per_layer_input': 128, expected 256",
+       set("gemma3n.embedding_length_per_layer_input", 128u), 22},
+      {"gemma3n", "'gemma3n.attention.shared_kv_layers': 3, expected 2", set("gemma3n.attention.shared_kv_layers", 3u),
+       22},
+      {"gemma3n", "'gemma3n.attention.sliding_window_pattern': layer 20 cannot read the cache of layer 19",
+       all({set("gemma3n.attention.sliding_window", 16u),
+            pattern("gemma3n", {1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 0, 1, 0, 1})}),
+       22},
       {"step35", "'step35.attention.sliding_window_pattern': 3 values for 4 layers",
        all({windows, pattern("step35", {1, 1, 0})})},
       {"step35", "'step35.swiglu_clamp_exp'",
@@ -162,6 +173,18 @@ TEST(Families, LayersReadTheCachesOfTheirKind) {
   ASSERT_TRUE(spec.ok()) << spec.error().message;
   const uint32_t expected[] = {0, 1, 2, 3, 2, 3};
   for (uint32_t i = 0; i < 6; i++) EXPECT_EQ(spec->layers[i].cache, expected[i]) << i;
+}
+
+TEST(Families, Gemma3nReadsCachesOfTheLastTwoLayersThatHaveSome) {
+  const auto spec = spec_of("gemma3n", set("gemma3n.attention.sliding_window", 16u), 25);
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  for (uint32_t i = 0; i < 25; i++) {
+    EXPECT_EQ(spec->layers[i].window, (i + 1) % 5 == 0 ? 0u : 16u) << i;
+    EXPECT_EQ(spec->layers[i].cache, i < 20 ? i : i == 24 ? 19u : 18u) << i;
+    EXPECT_EQ(spec->layers[i].sparse_cut > 0, i < 10) << i;
+  }
+  EXPECT_EQ(spec->n_streams, 4u);
+  EXPECT_EQ(spec->logit_softcap, 30.0f);
 }
 
 TEST(Families, WindowsComeInPeriods) {

@@ -89,6 +89,39 @@ Result<void> finish_gemma4(const Keys& keys, ModelSpec& spec) {
   return {};
 }
 
+// Four residual streams. Layers from the 20th on read the caches of the last two before them; the first ten have sparse
+// feed-forwards. The keys that files have besides repeat these numbers.
+Result<void> finish_gemma3n(const Keys& keys, ModelSpec& spec) {
+  constexpr uint32_t kOwnCaches = 20, kSparseLayers = 10, kStreams = 4, kPerLayerWidth = 256;
+  const auto fixed = [&](std::string_view key, uint32_t value) -> Result<void> {
+    const uint32_t given = TRY(keys.u32_or(key, value));
+    return given == value ? Result<void>() : bad_key(keys.full(key), fmt::format("{}, expected {}", given, value));
+  };
+  TRY(fixed("altup.num_inputs", kStreams));
+  TRY(fixed("altup.active_idx", 0));
+  TRY(fixed("embedding_length_per_layer_input", kPerLayerWidth));
+  if (spec.n_layers <= kOwnCaches) {
+    return bad_key(keys.full("block_count"), fmt::format("{}, expected more than {}", spec.n_layers, kOwnCaches));
+  }
+  TRY(fixed("attention.shared_kv_layers", spec.n_layers - kOwnCaches));
+  spec.attention_scale = 1;
+  spec.normalises_values = true;
+  spec.logit_softcap = TRY(keys.positive_or("final_logit_softcapping", 30.0f));
+  spec.per_layer_width = kPerLayerWidth;
+  spec.n_streams = kStreams;
+  for (uint32_t i = 0; i < spec.n_layers; i++) {
+    LayerSpec& layer = spec.layers[i];
+    if (i >= kOwnCaches) layer.cache = layer.window > 0 ? kOwnCaches - 2 : kOwnCaches - 1;
+    if ((spec.layers[layer.cache].window > 0) != (layer.window > 0)) {
+      return bad_key(keys.full("attention.sliding_window_pattern"),
+                     fmt::format("layer {} cannot read the cache of layer {}: they differ", i, layer.cache));
+    }
+    // The largest 5 % of a normal distribution.
+    if (i < kSparseLayers) layer.sparse_cut = 1.6448535f;
+  }
+  return {};
+}
+
 Result<void> finish_minicpm(const Keys& keys, ModelSpec& spec) {
   spec.embedding_scale = TRY(keys.positive_or("embedding_scale", 12.0f));
   spec.residual_scale = TRY(keys.positive_or("residual_scale", 1.4f / std::sqrt(static_cast<float>(spec.n_layers))));

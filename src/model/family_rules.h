@@ -1,5 +1,5 @@
 #pragma once
-// What single families make of their keys and sizes where no value of a row can say it (model/families.cpp).
+// Rules of single families that a row of the table (model/families.cpp) cannot express: functions of keys and sizes.
 
 #include "model/keys.h"
 #include "model/spec.h"
@@ -17,6 +17,7 @@ Result<void> finish_ernie4_5_moe(const Keys& keys, ModelSpec& spec);
 Result<void> finish_exaone4(const Keys& keys, ModelSpec& spec);
 Result<void> finish_gemma2(const Keys& keys, ModelSpec& spec);
 Result<void> finish_gemma3(const Keys& keys, ModelSpec& spec);
+Result<void> finish_gemma3n(const Keys& keys, ModelSpec& spec);
 Result<void> finish_gemma4(const Keys& keys, ModelSpec& spec);
 Result<void> finish_gptneox(const Keys& keys, ModelSpec& spec);
 Result<void> finish_grok(const Keys& keys, ModelSpec& spec);
@@ -31,5 +32,12 @@ Result<void> finish_mpt(const Keys& keys, ModelSpec& spec);
 Result<void> finish_qwen(const Keys& keys, ModelSpec& spec);
 Result<void> finish_smallthinker(const Keys& keys, ModelSpec& spec);
 Result<void> finish_step35(const Keys& keys, ModelSpec& spec);
+
+// encoder_rules.cpp
+Result<void> finish_gemma_embedding(const Keys& keys, ModelSpec& spec);
+Result<void> finish_llama_embed(const Keys& keys, ModelSpec& spec);
+Result<void> finish_modern_bert(const Keys& keys, ModelSpec& spec);
+Result<void> finish_nomic_bert_moe(const Keys& keys, ModelSpec& spec);
+Result<void> finish_t5encoder(const Keys& keys, ModelSpec& spec);
 
 }  // namespace rocmforge

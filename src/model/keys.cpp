@@ -54,6 +54,14 @@ constexpr std::array kGuarded = {
     GuardedKey{"attention.rope_pattern", Neutral::yes},
     GuardedKey{"embedding_length_per_layer_input", Neutral::zero},
     GuardedKey{"interleave_moe_layer_step", Neutral::zero_or_one},
+    GuardedKey{"moe_every_n_layers", Neutral::zero_or_one},
+    GuardedKey{"attention.relative_buckets_count", Neutral::zero},
+    GuardedKey{"hidden_activation", Neutral::zero},
+    GuardedKey{"moe_latent_size", Neutral::zero},
+    GuardedKey{"full_attention_interval", Neutral::zero_or_one},
+    GuardedKey{"ssm.dt_b_c_rms", Neutral::zero},
+    GuardedKey{"ssm.state_size", Neutral::zero},
+    GuardedKey{"shortconv.l_cache", Neutral::zero},
 };
 
 bool is_neutral(const gguf::Value& value, Neutral neutral, const ModelSpec& spec) {

@@ -1,6 +1,6 @@
 #pragma once
-// The metadata keys of one architecture, read with checks. Every key that is asked for is remembered, so that
-// refuse_unread can tell a file that says something this build does not heed.
+// The metadata keys of one architecture, read with checks. Every key that is read is recorded, so that refuse_unread
+// can name a key that the file has and this build does not use.
 
 #include <set>
 #include <string>
@@ -23,25 +23,25 @@ class Keys {
   Keys unprefixed() const;
 
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
-  // The value, or null. This and everything below counts as reading the key.
+  // The value, or null. This function and those below record the key as read.
   const gguf::Value* find(std::string_view key) const;
   bool is_array(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
 
-  // A count that must be there and lie in [1, most]. Some files give one value per layer: here it must be the same for
-  // all of them.
+  // A required count in [1, most]. Some files give one value per layer; then all of them must be equal.
+  // count_or: `fallback` if the key is absent.
   Result<uint32_t> count(std::string_view key, uint32_t most) const;
   Result<uint32_t> count_or(std::string_view key, uint32_t fallback, uint32_t most) const;
 
-  // One value for each of n_layers, from 0 to `most`: of an array of at least so many, or a single number.
+  // n_layers values from 0 to `most`, from an array of at least n_layers values or from a single number for all layers.
   Result<std::vector<uint32_t>> per_layer(std::string_view key, uint32_t n_layers, uint32_t most) const;
-  // The same with numbers, which must be finite.
+  // The same for floats, which must be finite.
   Result<std::vector<float>> numbers_per_layer(std::string_view key, uint32_t n_layers) const;
 
   // A number that must be finite and positive.
   Result<float> positive_or(std::string_view key, float fallback) const;
   Result<float> positive(std::string_view key) const;
-  // The same, where 0 says that there is none.
+  // The same, or 0 for "none".
   Result<float> positive_or_none(std::string_view key) const;
 
   Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const;
@@ -49,8 +49,8 @@ class Keys {
   Result<uint32_t> u32_or(std::string_view key, uint32_t fallback) const;
   Result<std::vector<int32_t>> i32_array(std::string_view key) const;  // of integers or booleans
 
-  // The guard: model_unsupported, naming the key, when the file has a key that changes what a model computes and that
-  // nothing has read. A value without effect (0, a scale of 1, a window over the whole context) is no obstacle.
+  // The guard: model_unsupported, naming the key, if the file has a key that changes the computation and that nothing
+  // has read. Values without effect (0, a scale of 1, a window over the whole context) are accepted.
   Result<void> refuse_unread(const ModelSpec& spec) const;
 
  private:

@@ -17,14 +17,16 @@ class LayerBinder {
       return {};
     }
     norms();
-    if (is_.mixer == Mixer::attention) attention();
-    if (is_.mixer != Mixer::none) attention_output();
+    if (has_attention(is_.mixer)) attention();
+    if (has_attention(is_.mixer) || is_.mixer == Mixer::matrix) attention_output();
+    if (is_recurrent(is_.mixer)) bind_recurrent(bind_, spec_, layer_, w_);
     const bool has_router = bind_.has(name("ffn_gate_inp.weight"));
     const bool by_router = is_.feed_forward == FeedForward::by_router;
     const bool both = is_.feed_forward == FeedForward::dense_and_experts;
     if (is_.feed_forward == FeedForward::dense || both || (by_router && !has_router)) feed_forward();
     if (is_.feed_forward == FeedForward::experts || both || (by_router && has_router)) experts();
     if (spec_.per_layer_width > 0) per_layer();
+    if (spec_.n_streams > 1) streams();
     if (spec_.has_layer_scales) w_.layer_scale = find("layer_output_scale.weight", {1});
     return std::move(w_);
   }
@@ -32,7 +34,7 @@ class LayerBinder {
  private:
   using Weight = std::optional<TensorRef>;
 
-  std::string name(std::string_view rest) const { return fmt::format("blk.{}.{}", layer_, rest); }
+  std::string name(std::string_view rest) const { return fmt::format("{}.{}.{}", spec_.layer_prefix, layer_, rest); }
   TensorRef require(std::string_view rest, Dims dims) { return bind_.require(name(rest), dims); }
   Weight find(std::string_view rest, Dims dims) { return bind_.find(name(rest), dims); }
 
@@ -65,7 +67,7 @@ class LayerBinder {
       case NormPlacement::before:
       case NormPlacement::before_and_after:
       case NormPlacement::apart:
-        if (mixes) attention_norm("attn_norm");
+        if (mixes && is_.has_attention_norm) attention_norm("attn_norm");
         if (feeds) feed_forward_norm(ffn);
         break;
       case NormPlacement::shared:
@@ -84,12 +86,23 @@ class LayerBinder {
         }
         break;
       case NormPlacement::after:
+      case NormPlacement::after_sum:
         break;
     }
-    if (spec_.norm_placement == NormPlacement::after || spec_.norm_placement == NormPlacement::before_and_after) {
-      w_.attn_post_norm = require_norm(spec_.attention_post_norm_name, {spec_.width});
-      w_.ffn_post_norm = require_norm(spec_.ffn_post_norm_name, {spec_.width});
+    const bool sums = spec_.norm_placement == NormPlacement::after_sum;
+    if (sums || spec_.norm_placement == NormPlacement::after ||
+        spec_.norm_placement == NormPlacement::before_and_after) {
+      post_norm(spec_.attention_post_norm_name, w_.attn_post_norm, w_.attn_post_norm_bias);
+      post_norm(spec_.ffn_post_norm_name, w_.ffn_post_norm, w_.ffn_post_norm_bias);
     }
+    if (sums && bind_.has(name("attn_norm_2.weight"))) {
+      post_norm("attn_norm_2", w_.attn_second_norm, w_.attn_second_norm_bias);
+    }
+  }
+
+  void post_norm(std::string_view rest, Weight& weight, Weight& bias) {
+    weight = require_norm(rest, {spec_.width});
+    bias = find(fmt::format("{}.bias", rest), {spec_.width});
   }
 
   void attention() {
@@ -106,7 +119,7 @@ class LayerBinder {
         w_.v_bias = rows_of(*bias, q + k, v, "v");
       }
     } else {
-      w_.q = require("attn_q.weight", {d, q});
+      w_.q = require("attn_q.weight", {d, spec_.queries_hold_gates ? 2 * q : q});
       w_.q_bias = find("attn_q.bias", {q});
       w_.q_scale = scale("attn_q");
       if (has_own_cache) keys_and_values();
@@ -150,9 +163,10 @@ class LayerBinder {
 
   void attention_output() {
     const uint64_t d = spec_.width, from = is_.mixer == Mixer::matrix ? d : is_.attended_width();
-    w_.attn_output = require("attn_output.weight", {from, d});
-    w_.attn_output_bias = find("attn_output.bias", {d});
-    w_.attn_output_scale = scale("attn_output");
+    const std::string_view output = spec_.attention_output_name;
+    w_.attn_output = require(fmt::format("{}.weight", output), {from, d});
+    w_.attn_output_bias = find(fmt::format("{}.bias", output), {d});
+    w_.attn_output_scale = scale(output);
   }
 
   // A norm of heads with weights of their own: those of all heads in a row.
@@ -183,17 +197,25 @@ class LayerBinder {
         w_.q_norm = require("attn_q_norm.weight", {q});
         w_.k_norm = require("attn_k_norm.weight", {k});
         break;
+      case QkNorm::row_if_present:
+        w_.q_norm = find("attn_q_norm.weight", {q});
+        w_.k_norm = find("attn_k_norm.weight", {k});
+        w_.q_norm_bias = find("attn_q_norm.bias", {q});
+        w_.k_norm_bias = find("attn_k_norm.bias", {k});
+        break;
     }
   }
 
   void feed_forward() {
     const uint64_t d = spec_.width, ff = is_.ff_width;
-    if (spec_.gated && !bind_.has(name("ffn_gate.weight")) && bind_.has_rows(name("ffn_up.weight"), 2 * ff)) {
+    const bool may_lack_gate = spec_.ungated_activation && bind_.has_rows(name("ffn_up.weight"), ff);
+    const bool is_gated = spec_.gated && (!may_lack_gate || bind_.has(name("ffn_gate.weight")));
+    if (is_gated && !bind_.has(name("ffn_gate.weight")) && bind_.has_rows(name("ffn_up.weight"), 2 * ff)) {
       const TensorRef both = require("ffn_up.weight", {d, 2 * ff});
       w_.ffn_gate = rows_of(both, 0, ff, "gate");
       w_.ffn_up = rows_of(both, ff, ff, "up");
     } else {
-      if (spec_.gated) {
+      if (is_gated) {
         w_.ffn_gate = require("ffn_gate.weight", {d, ff});
         w_.ffn_gate_bias = find("ffn_gate.bias", {ff});
         w_.ffn_gate_scale = scale("ffn_gate");
@@ -210,12 +232,19 @@ class LayerBinder {
   }
 
   void experts() {
-    const uint64_t d = spec_.width, n = spec_.experts.n_experts, ff = spec_.experts.width;
+    const uint64_t n = spec_.experts.n_experts, ff = spec_.experts.width, latent = spec_.experts.latent_width;
+    const uint64_t d = latent != 0 ? latent : spec_.width;  // as experts see it
     if (!spec_.experts_norm_name.empty()) w_.experts_norm = require_norm(spec_.experts_norm_name, {d});
-    w_.router = require("ffn_gate_inp.weight", {d, n});
+    w_.router = require("ffn_gate_inp.weight", {spec_.width, n});
     w_.router_bias = find("ffn_gate_inp.bias", {n});
     w_.router_choice_bias = find(spec_.choice_bias_name, {n});
-    if (bind_.has(name("ffn_gate_up_exps.weight"))) {
+    if (latent != 0) {
+      w_.latent_down = require("ffn_latent_down.weight", {spec_.width, latent});
+      w_.latent_up = require("ffn_latent_up.weight", {latent, spec_.width});
+    }
+    if (!spec_.gated) {
+      w_.experts_up = require("ffn_up_exps.weight", {d, ff, n});
+    } else if (bind_.has(name("ffn_gate_up_exps.weight"))) {
       const TensorRef both = require("ffn_gate_up_exps.weight", {d, 2 * ff, n});
       w_.experts_gate = rows_of(both, 0, ff, "gate");
       w_.experts_up = rows_of(both, ff, ff, "up");
@@ -237,13 +266,13 @@ class LayerBinder {
 
   void shared_expert() {
     const uint64_t d = spec_.width, shared = spec_.experts.shared_width;
-    const bool is_fused = !bind_.has(name("ffn_gate_shexp.weight"));
+    const bool is_fused = spec_.gated && !bind_.has(name("ffn_gate_shexp.weight"));
     if (is_fused && bind_.has_rows(name("ffn_up_shexp.weight"), 2 * shared)) {
       const TensorRef both = require("ffn_up_shexp.weight", {d, 2 * shared});
       w_.shared_gate = rows_of(both, 0, shared, "gate");
       w_.shared_up = rows_of(both, shared, shared, "up");
     } else {
-      w_.shared_gate = require("ffn_gate_shexp.weight", {d, shared});
+      if (spec_.gated) w_.shared_gate = require("ffn_gate_shexp.weight", {d, shared});
       w_.shared_up = require("ffn_up_shexp.weight", {d, shared});
     }
     w_.shared_down = require("ffn_down_shexp.weight", {shared, d});
@@ -255,6 +284,18 @@ class LayerBinder {
     w_.per_layer_gate = require("inp_gate.weight", {d, n});
     w_.per_layer_projection = require("proj.weight", {n, d});
     w_.per_layer_norm = require_norm("post_norm", {d});
+  }
+
+  void streams() {
+    const uint64_t d = spec_.width, n = spec_.n_streams, rank = bind_.n_rows(name("laurel_l.weight"));
+    w_.stream_router_norm = require_norm("altup_router_norm", {d});
+    w_.stream_router = require("altup_router.weight", {d, n});
+    w_.stream_predict = require("altup_predict_coef.weight", {n, n * n});
+    w_.stream_correct = require("altup_correct_coef.weight", {n, n});
+    w_.stream_scale = require("altup_correct_scale.weight", {d});
+    w_.laurel_down = require("laurel_l.weight", {d, rank});
+    w_.laurel_up = require("laurel_r.weight", {rank, d});
+    w_.laurel_norm = require_norm("laurel_post_norm", {d});
   }
 
   Binder& bind_;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
+#include "model/recurrent.h"
+
 namespace rocmforge {
 namespace {
 
@@ -63,7 +66,7 @@ Result<RopeSpec> read_rope(const Keys& keys, const Family& family, uint32_t head
     return Error{
         ErrorCode::model_unsupported,
         fmt::format("model: key '{}': rope scaling '{}' is not supported; known are none, linear, yarn, longrope",
-                    keys.full("rope.scaling.type"), type)};
+                    keys.full("rope.scaling.type"), printable(type, 64))};
   }
   return rope;
 }
@@ -148,11 +151,23 @@ Result<void> read_rope_layers(const Keys& keys, const Family& family, ModelSpec&
   return {};
 }
 
+// A layer is a recurrent mixer alone: there are no heads, and no feed-forward.
+Result<void> read_recurrent_layers(const Keys& keys, const Family& family, ModelSpec& spec) {
+  for (uint32_t i = 0; i < spec.n_layers; i++) {
+    spec.layers[i].cache = i;
+    spec.layers[i].has_rope = false;
+    spec.layers[i].feed_forward = FeedForward::none;
+  }
+  return read_recurrent(keys, family, spec);
+}
+
 }  // namespace
 
 Result<void> read_layers(const Keys& keys, const Family& family, ModelSpec& spec) {
   const uint32_t n = spec.n_layers;
   spec.layers.resize(n);
+  const bool attends = family.recurrent_layers != RecurrentLayers::all || has_attention(family.recurrent);
+  if (!attends) return read_recurrent_layers(keys, family, spec);
   const auto n_heads = TRY(counts(keys, family, "attention.head_count", n, kMaxHeads));
   auto n_kv_heads = n_heads;
   if (keys.has("attention.head_count_kv")) {
@@ -180,6 +195,7 @@ Result<void> read_layers(const Keys& keys, const Family& family, ModelSpec& spec
     const bool has_experts = spec.experts.n_experts > 0 && i >= n_dense;
     layer.feed_forward = has_experts ? family.feed_forward : FeedForward::dense;
   }
+  TRY(read_recurrent(keys, family, spec));
   TRY(read_windows(keys, family, spec));
   return read_rope_layers(keys, family, spec);
 }
@@ -190,7 +206,7 @@ Result<void> check_layers(const Keys& keys, const ModelSpec& spec) {
     const auto bad = [&](std::string_view key, uint32_t value, std::string_view fact) {
       return bad_key(keys.full(key), fmt::format("{} {} (layer {})", value, fact, i));
     };
-    if (layer.mixer == Mixer::attention) {
+    if (has_attention(layer.mixer)) {
       if (layer.n_heads == 0) return bad("attention.head_count", 0, "heads");
       if (layer.n_kv_heads == 0 || layer.n_heads % layer.n_kv_heads) {
         return bad("attention.head_count_kv", layer.n_kv_heads,

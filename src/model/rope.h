@@ -1,14 +1,14 @@
 #pragma once
-// How far each pair of a head turns per position.
+// The frequencies of rotary position embeddings: radians per position, for each pair of a head.
 //
-//   pair i turns by f_i = base^(-2 i / n_dims) radians
+//   none:   f_i = base^(-2 i / n_dims) for pair i
 //   linear: f_i / factor
 //   yarn:   between f_i / factor and f_i, along a ramp over the pairs whose wavelengths fit the original context
-//           beta_fast to beta_slow times; rotated values grow by attention_factor * (1 + ln(factor) / 10)
+//           beta_fast to beta_slow times; rotated values are scaled by attention_factor * (1 + ln(factor) / 10)
 //
-// Of text, pairs whose angle comes from a token's fourth coordinate stand still (RopeSpec::sections).
+// In text, pairs of a token's fourth coordinate are not rotated (RopeSpec::sections).
 //
-// A model may also have one divisor per pair of its own (rope_factors): those are a weight, and the backend's.
+// Models with rope_factors divide each frequency by a factor of its own. That is a weight, applied by the backend.
 
 #include <vector>
 
@@ -17,7 +17,7 @@
 namespace rocmforge {
 
 std::vector<double> rope_turns(const RopeSpec& rope);  // radians, one per pair
-// Rotated values grow by this.
+// The factor on rotated values.
 double rope_magnitude(const RopeSpec& rope);
 
 }  // namespace rocmforge

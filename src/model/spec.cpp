@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/printable.h"
 #include "model/families.h"
 #include "model/keys.h"
 #include "model/layers.h"
@@ -17,8 +18,9 @@ Result<const Family*> find_family(std::string_view architecture) {
   for (const Family& family : all_families()) {
     if (family.architecture == architecture) return &family;
   }
-  return Error{ErrorCode::model_unsupported, fmt::format("model: architecture '{}' is not supported; known are {}",
-                                                         architecture, fmt::join(supported_architectures(), ", "))};
+  return Error{ErrorCode::model_unsupported,
+               fmt::format("model: architecture '{}' is not supported; known are {}", printable(architecture, 64),
+                           fmt::join(supported_architectures(), ", "))};
 }
 
 // The expert that every row uses.
@@ -85,6 +87,9 @@ Result<ExpertSpec> read_experts(const Keys& keys, const Family& family) {
                                                          : TRY(keys.count("feed_forward_length", kMaxWidth));
   experts.shared_width = TRY(read_shared_width(keys, family.shared_width, experts.width));
   experts.scale = TRY(keys.positive_or("expert_weights_scale", 1.0f));
+  if (family.has_latent_experts && TRY(keys.u32_or("moe_latent_size", 0)) > 0) {
+    experts.latent_width = TRY(keys.count("moe_latent_size", kMaxWidth));
+  }
   experts.gating = family.gating;
   experts.normalise_weights = TRY(read_normalise(keys, family));
   TRY(read_groups(keys, family, experts));
@@ -139,15 +144,12 @@ Result<std::optional<Pooling>> read_pooling(const Keys& keys) {
       return std::optional<Pooling>();
     case 1:
       return std::optional(Pooling::mean);
+    case 2:
+      return std::optional(Pooling::first);
     case 3:
       return std::optional(Pooling::last);
-    case 2:
-      return Error{ErrorCode::model_unsupported,
-                   fmt::format("model: key '{}': embeddings from the first row (type 2, cls) are not supported",
-                               keys.full(kKey))};
     case 4:
-      return Error{ErrorCode::model_unsupported,
-                   fmt::format("model: key '{}': reranking (type 4, rank) is not supported", keys.full(kKey))};
+      return std::optional(Pooling::rank);
     default:
       return bad_key(keys.full(kKey), fmt::format("{} is not in 0 to 4", type));
   }
@@ -204,12 +206,17 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
   spec.norm = family.norm;
   spec.norm_placement = family.norm_placement;
   spec.norms_have_weights = family.norms_have_weights;
+  spec.output_norm_name = family.output_norm_name;
   spec.ffn_norm_name = family.ffn_norm_name;
   spec.attention_post_norm_name = family.attention_post_norm_name;
+  spec.ffn_post_norm_name = family.ffn_post_norm_name;
   spec.norm_epsilon = TRY(keys.positive(family.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon"
                                                                      : "attention.layer_norm_epsilon"));
   spec.activation = family.activation;
   spec.gated = family.gated;
+  spec.attends_both_ways = family.is_encoder;
+  if (family.is_encoder) keys.has("attention.causal");
+  spec.has_token_types = family.has_token_types;
   spec.learned_positions = family.learned_positions;
   spec.has_output_bias = family.has_output_bias;
   spec.normalises_embeddings = family.normalises_embeddings;
@@ -218,16 +225,20 @@ Result<ModelSpec> read_model_spec(const gguf::Metadata& metadata) {
   spec.qkv_bias = family.qkv_bias;
   spec.sinks = family.sinks;
   spec.output_gate = family.output_gate;
+  spec.queries_hold_gates = family.queries_hold_gates;
   spec.alibi_bias = family.alibi_bias;
   spec.has_shared_gate = family.has_shared_gate;
   spec.has_inner_norms = family.has_inner_norms;
   spec.has_weight_scales = family.has_weight_scales;
   if (family.has_clamp) spec.qkv_clamp = TRY(keys.positive_or_none("attention.clamp_kqv"));
-  spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.layers[0].key_size));
+  const uint32_t key_size = spec.layers[0].key_size;
+  if (key_size > 0) spec.attention_scale = 1.0f / std::sqrt(static_cast<float>(key_size));
   TRY(read_scales(keys, family, spec));
   if (family.finish != nullptr) TRY(family.finish(keys, spec));
   TRY(check_layers(keys, spec));
   spec.pooling = TRY(read_pooling(keys));
+  // A decoder knows the whole text in its last row only.
+  if (!spec.attends_both_ways) spec.classifier = {.pooling = Pooling::last, .has_softmax = true};
   TRY(keys.refuse_unread(spec));
   return spec;
 }

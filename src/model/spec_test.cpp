@@ -237,9 +237,8 @@ TEST(ModelSpec, ReadsHowEmbeddingsArePooled) {
   EXPECT_FALSE(spec_of(set("qwen3.pooling_type", 0u), tiny("qwen3"))->pooling.has_value());
   EXPECT_EQ(spec_of(set("qwen3.pooling_type", 1u), tiny("qwen3"))->pooling, Pooling::mean);
   EXPECT_EQ(spec_of(set("qwen3.pooling_type", 3u), tiny("qwen3"))->pooling, Pooling::last);
-  expect_error(ErrorCode::model_unsupported, "'qwen3.pooling_type': reranking", set("qwen3.pooling_type", 4u),
-               tiny("qwen3"));
-  expect_error(ErrorCode::model_unsupported, "'qwen3.pooling_type'", set("qwen3.pooling_type", 2u), tiny("qwen3"));
+  EXPECT_EQ(spec_of(set("qwen3.pooling_type", 2u), tiny("qwen3"))->pooling, Pooling::first);
+  EXPECT_EQ(spec_of(set("qwen3.pooling_type", 4u), tiny("qwen3"))->pooling, Pooling::rank);
   expect_error(ErrorCode::model_hyperparameter, "'qwen3.pooling_type'", set("qwen3.pooling_type", 5u), tiny("qwen3"));
 }
 

@@ -22,11 +22,12 @@ void Batch::add(std::span<const TokenId> sequence_tokens, uint32_t first_positio
   const uint32_t first_row = n_rows();
   const auto n_new = static_cast<uint32_t>(sequence_tokens.size());
   tokens.insert(tokens.end(), sequence_tokens.begin(), sequence_tokens.end());
-  sequences.push_back({first_row, n_new, first_position, pages});
+  sequences.push_back({.first_row = first_row, .n_rows = n_new, .first_position = first_position, .pages = pages});
   for (uint32_t i = last_only && n_new > 0 ? n_new - 1 : 0; i < n_new; i++) output_rows.push_back(first_row + i);
 }
 
-Result<void> check_batch(const Batch& batch, uint32_t n_vocab, uint32_t n_context, uint32_t max_rows) {
+Result<void> check_batch(const Batch& batch, uint32_t n_vocab, uint32_t n_context, uint32_t max_rows,
+                         bool has_window_pages) {
   if (batch.n_rows() == 0) return bad_batch("no rows");
   if (batch.n_rows() > max_rows) return bad_batch(fmt::format("{} rows, at most {} fit", batch.n_rows(), max_rows));
   for (uint32_t row = 0; row < batch.n_rows(); row++) {
@@ -48,6 +49,10 @@ Result<void> check_batch(const Batch& batch, uint32_t n_vocab, uint32_t n_contex
     }
     if (sequence.pages.size() < pages_for_tokens(end)) {
       return bad_batch(fmt::format("row {}: {} pages for {} positions", next_row - 1, sequence.pages.size(), end));
+    }
+    if (has_window_pages && sequence.window_pages.size() < pages_for_tokens(end)) {
+      return bad_batch(fmt::format("row {}: {} pages of windowed layers for {} positions", next_row - 1,
+                                   sequence.window_pages.size(), end));
     }
   }
   if (next_row != batch.n_rows()) return bad_batch(fmt::format("row {}: belongs to no sequence", next_row));

@@ -16,11 +16,7 @@ void PlanBuilder::build() {
     layer(i);
   }
   begin_stage("output");
-  plan_.hidden_ = output_slot("hidden", spec_.width);
-  plan_.logits_ = output_slot("logits", spec_.n_vocab);
-  emit(norm(x_, plan_.hidden_, weights_.output_norm, weights_.output_norm_bias));
-  emit(Matmul{
-      plan_.hidden_, {{weights_.output, weights_.output_bias, plan_.logits_}}, spec_.logit_scale, spec_.logit_softcap});
+  spec_.attends_both_ways ? pool() : logits();
   for (Stage& stage : plan_.stages_) {
     for (const Step& step : stage.steps) add_weights(step, stage.weights);
   }
@@ -29,6 +25,7 @@ void PlanBuilder::build() {
 void PlanBuilder::embed() {
   x_ = slot("x", spec_.width);
   emit(Embed{weights_.token_embedding, x_, spec_.embedding_scale, weights_.position_embedding});
+  if (weights_.token_type) emit(AddVector{x_, *weights_.token_type});
   if (spec_.normalises_embeddings) emit(norm(x_, x_, weights_.embedding_norm, weights_.embedding_norm_bias));
   if (spec_.per_layer_width == 0) return;
   // (norm(projection * x / sqrt(width)) + embedding * sqrt(their width)) / sqrt(2)
@@ -41,30 +38,59 @@ void PlanBuilder::embed() {
   emit(project);
   emit(norm(projected, projected, weights_.per_layer_norm, std::nullopt, n));
   emit(Add{projected, per_layer_, std::sqrt(0.5f)});
+  if (spec_.n_streams > 1) begin_streams();
 }
 
 // x += attention(norm x), then x += feed_forward(norm x). Of a parallel residual both read the layer's input.
 void PlanBuilder::layer(uint32_t i) {
   Inputs in;
+  if (spec_.n_streams > 1) predict_streams();
   before_mixer(in);
-  if (is_->mixer == Mixer::attention) attention(i, in.attention);
+  if (w_->laurel_down) add_laurel(in.attention);
+  if (has_attention(is_->mixer)) attention(i, in.attention);
+  if (is_recurrent(is_->mixer)) recurrent(i, in.attention);
   if (spec_.per_layer_width > 0) {
     per_layer_part_ = slot("layer part", spec_.per_layer_width);
     emit(TakeColumns{per_layer_, per_layer_part_, i * spec_.per_layer_width});
   }
-  if (i + 1 == spec_.n_layers) keep_output_rows(in);
+  if (i + 1 == spec_.n_layers && !spec_.attends_both_ways) keep_output_rows(in);
   if (is_->mixer != Mixer::none) {
     mix(in);
-    if (w_->attn_post_norm) emit(norm(delta_, delta_, w_->attn_post_norm));
-    emit(Add{delta_, x_, spec_.residual_scale});
+    add_attention();
   }
+  if (w_->laurel_down) join_laurel();
   if (is_->feed_forward != FeedForward::none) {
     before_feed_forward(in);
     feed_forward(in);
-    if (w_->ffn_post_norm) emit(norm(delta_, delta_, w_->ffn_post_norm));
-    emit(Add{delta_, x_, spec_.residual_scale});
+    add_feed_forward();
   }
-  end_layer();
+  spec_.n_streams > 1 ? correct_streams() : end_layer();
+}
+
+void PlanBuilder::add_attention() {
+  if (spec_.norm_placement == NormPlacement::after_sum) {
+    emit(Add{x_, delta_});
+    if (w_->attn_second_norm) {
+      emit(norm(delta_, delta_, w_->attn_post_norm, w_->attn_post_norm_bias));
+      emit(Add{x_, delta_});
+      emit(norm(delta_, x_, w_->attn_second_norm, w_->attn_second_norm_bias));
+    } else {
+      emit(norm(delta_, x_, w_->attn_post_norm, w_->attn_post_norm_bias));
+    }
+    return;
+  }
+  if (w_->attn_post_norm) emit(norm(delta_, delta_, w_->attn_post_norm, w_->attn_post_norm_bias));
+  emit(Add{delta_, x_, spec_.residual_scale});
+}
+
+void PlanBuilder::add_feed_forward() {
+  if (spec_.norm_placement == NormPlacement::after_sum) {
+    emit(Add{x_, delta_});
+    emit(norm(delta_, x_, w_->ffn_post_norm, w_->ffn_post_norm_bias));
+    return;
+  }
+  if (w_->ffn_post_norm) emit(norm(delta_, delta_, w_->ffn_post_norm, w_->ffn_post_norm_bias));
+  emit(Add{delta_, x_, spec_.residual_scale});
 }
 
 bool PlanBuilder::is_parallel() const {
@@ -78,6 +104,7 @@ bool PlanBuilder::is_parallel() const {
     case NormPlacement::before:
     case NormPlacement::before_and_after:
     case NormPlacement::after:
+    case NormPlacement::after_sum:
       return false;
   }
   RF_UNREACHABLE("a NormPlacement outside its enum");
@@ -119,7 +146,14 @@ void PlanBuilder::keep_output_rows(Inputs& in) {
   const SlotId x = x_;
   x_ = take_rows(x);
   const auto taken = [&](SlotId input) { return input == x ? x_ : take_rows(input); };
-  if (is_->mixer == Mixer::attention) attended_ = take_rows(attended_);
+  if (has_attention(is_->mixer)) {
+    attended_ = take_rows(attended_);
+    if (spec_.queries_hold_gates) query_gate_ = take_rows(query_gate_);
+  }
+  if (is_recurrent(is_->mixer)) {
+    mixed_ = take_rows(mixed_);
+    mix_gate_ = take_rows(mix_gate_);
+  }
   if (keeps_input) in.attention = taken(all.attention);
   if (is_parallel()) {
     in.feed_forward = all.feed_forward == all.attention ? in.attention : taken(all.feed_forward);
@@ -128,6 +162,8 @@ void PlanBuilder::keep_output_rows(Inputs& in) {
   if (has_experts_input) in.experts = taken(all.experts);
   if (w_->router && spec_.experts.router_reads_input) scores_ = take_rows(scores_);
   if (spec_.per_layer_width > 0) per_layer_part_ = take_rows(per_layer_part_);
+  if (spec_.n_streams > 1) predicted_ = take_rows(predicted_);
+  if (w_->laurel_down) laurel_ = take_rows(laurel_);
   delta_ = slot("delta", spec_.width);
 }
 

@@ -190,4 +190,31 @@ void select_candidates(RowCandidates& out, std::span<const float> row, SumOfPowe
   out.log_sum_exp = log_sum_exp_of(row, blocks.largest(1), sum_of_powers);
 }
 
+void select_candidates(RowCandidates& out, std::span<const float> row, const AllowedTokens& allowed) {
+  std::vector<uint64_t> found;
+  found.reserve(allowed.n_allowed);
+  for (size_t w = 0; w < allowed.mask.size() && w * 64 < row.size(); w++) {
+    for (uint64_t left = allowed.mask[w]; left != 0; left &= left - 1) {
+      const size_t id = w * 64 + static_cast<size_t>(std::countr_zero(left));
+      if (id < row.size()) found.push_back(rank_of(row[id], static_cast<uint32_t>(id)));
+    }
+  }
+  CHECK(!found.empty() && found.size() == allowed.n_allowed);
+  const size_t n = std::min<size_t>(found.size(), kCandidates);
+  if (found.size() > n) {
+    std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(n - 1), found.end(), std::greater<>());
+  }
+  std::sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(n), std::greater<>());
+  for (size_t i = 0; i < n; i++) out.top[i] = {id_of(found[i]), row[id_of(found[i])]};
+  std::fill(out.top + n, out.top + kCandidates, out.top[n - 1]);
+  // NaNs come last.
+  const float largest = out.top[0].logit;
+  double sum = 0;
+  for (const uint64_t rank : found) {
+    const double below = double{row[id_of(rank)]} - largest;
+    sum += std::exp(below) + (below - below);
+  }
+  out.log_sum_exp = static_cast<float>(largest + std::log(sum));
+}
+
 }  // namespace rocmforge

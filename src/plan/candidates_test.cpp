@@ -63,6 +63,41 @@ TEST(Candidates, AreTheLargestOfAnyRow) {
   }
 }
 
+TEST(Candidates, OfAllowedTokensAreThoseOfARowOfThemAlone) {
+  auto rng = testing::seeded_rng();
+  for (const size_t n : {1u, 64u, 65u, 300u, 5000u}) {
+    std::vector<float> row(n);
+    std::normal_distribution<float> noise(0, 4);
+    for (float& v : row) v = rng() % 3 == 0 ? 1.0f : noise(rng);
+    for (const uint32_t one_in : {1u, 2u, 30u, 5000u}) {
+      std::vector<uint64_t> mask(n / 64 + 1);
+      mask.back() |= ~uint64_t{0} << (n % 64);  // behind the row: they do not count
+      std::vector<float> allowed;
+      std::vector<uint32_t> ids;
+      for (uint32_t id = 0; id < n; id++) {
+        if (rng() % one_in != 0 && id != n / 2) continue;
+        mask[id / 64] |= uint64_t{1} << (id % 64);
+        allowed.push_back(row[id]);
+        ids.push_back(id);
+      }
+      for (uint32_t id = 0; id < n; id++) {
+        if (!std::ranges::binary_search(ids, id)) row[id] = kNan;  // never looked at
+      }
+      RowCandidates got;
+      select_candidates(got, row, {.mask = mask, .n_allowed = static_cast<uint32_t>(ids.size())});
+      const RowCandidates expected = select(allowed);
+      for (size_t i = 0; i < kCandidates; i++) {
+        ASSERT_EQ(got.top[i].id, ids[expected.top[i].id]) << n << ", one in " << one_in << ", place " << i;
+        ASSERT_EQ(got.top[i].logit, expected.top[i].logit);
+      }
+      ASSERT_NEAR(got.log_sum_exp, expected.log_sum_exp, 1e-4);
+      for (uint32_t id = 0; id < n; id++) {
+        if (std::isnan(row[id])) row[id] = noise(rng);
+      }
+    }
+  }
+}
+
 TEST(Candidates, OfARowThatIsNotFiniteHaveNoSumAndNanComesLast) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     for (const size_t n : {2u, 300u, 20000u}) {

@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "base/trace.h"
 #include "plan/execution_plan.h"
 #include "weights/residency.h"
 
@@ -33,8 +35,9 @@ std::span<const WeightId> experts_for_many(const ExecutionPlan& plan, size_t sta
 }
 
 // The order in which a pass asks for weights. Stages that stay are asked for some way ahead of the one that computes.
-// Streamed ones take turns in two berths: the first two are asked for like the others, each further one when the stage
-// whose place it takes has run, around the end of this pass into the next. So the readers have work all the time.
+// Streamed ones alternate between two cache slots: the first two are asked for like the others, each further one when
+// the stage whose place it takes has run, around the end of this pass into the next. So the readers have work all the
+// time.
 class Ahead {
  public:
   explicit Ahead(const ExecutionPlan& plan) : plan_(plan) {}
@@ -43,22 +46,22 @@ class Ahead {
   void ask_to(size_t last, const Batch& batch) {
     WeightStore& weights = plan_.weights();
     for (; n_asked_ < plan_.stages().size() && n_asked_ <= last; n_asked_++) {
-      if (turn(n_asked_).value_or(0) < kStageBerths) weights.prefetch(plan_.stages()[n_asked_].weights);
+      if (streamed_index(n_asked_).value_or(0) < kStageSlots) weights.prefetch(plan_.stages()[n_asked_].weights);
       if (!weights.experts_move()) weights.prefetch(experts_for_many(plan_, n_asked_, batch));
     }
   }
 
   void after(size_t stage) const {
-    const auto done = turn(stage);
+    const auto done = streamed_index(stage);
     if (!done) return;
     const auto streamed = plan_.streamed_stages();
     plan_.weights().give_back(plan_.stages()[stage].weights);
-    plan_.weights().prefetch(plan_.stages()[streamed[(*done + kStageBerths) % streamed.size()]].weights);
+    plan_.weights().prefetch(plan_.stages()[streamed[(*done + kStageSlots) % streamed.size()]].weights);
   }
 
  private:
   // Which of the streamed stages it is.
-  std::optional<size_t> turn(size_t stage) const {
+  std::optional<size_t> streamed_index(size_t stage) const {
     const auto streamed = plan_.streamed_stages();
     const auto at = std::ranges::lower_bound(streamed, stage);
     if (at == streamed.end() || *at != stage) return std::nullopt;
@@ -101,21 +104,25 @@ Result<void> run_stage(const ExecutionPlan& plan, uint32_t i, const Batch& batch
   Backend& backend = plan.backend();
   std::optional<WeightStore::Lease> all_experts;
   if (stage.experts) all_experts = weights.try_get_experts(i);
-  if (!stage.experts || all_experts) return backend.run(stage.fused, batch, weights);
+  const auto run = [&](size_t first, size_t n) {
+    return backend.run_part({plan.steps(), i, first, n}, batch, weights);
+  };
+  if (!stage.experts || all_experts) return run(0, stage.fused.size());
 
-  const auto [before, after] = std::pair(std::span(stage.fused).first(stage.experts->n_fused_before),
-                                         std::span(stage.fused).subspan(stage.experts->n_fused_before));
-  TRY(backend.run(before, batch, weights));
+  const size_t n_before = stage.experts->n_fused_before;
+  TRY(run(0, n_before));
   const auto many = experts_for_many(plan, i, batch);
   const auto experts =
       TRY(many.empty() ? weights.get_all(TRY(routed_experts(plan, *stage.experts, batch))) : weights.get_all(many));
   if (weights.experts_move()) weights.prefetch(experts_for_many(plan, i + 1, batch));
-  return backend.run(after, batch, weights);
+  return run(n_before, stage.fused.size() - n_before);
 }
 
 }  // namespace
 
 Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const ForwardOptions& options) {
+  const TraceSpan pass("pass", "forward",
+                       {{{"rows", uint64_t{batch.n_rows()}}, {"outputs", uint64_t{batch.n_outputs()}}}});
   const bool may_stop = options.should_stop && batch.n_rows() > kUnstoppableRows;
   if (!options.after_stage && !may_stop) {
     if (const auto held = plan.weights().try_get_everything()) {
@@ -127,13 +134,23 @@ Result<void> forward(const ExecutionPlan& plan, const Batch& batch, const Forwar
     if (options.should_stop && options.should_stop()) return Error{ErrorCode::cancelled, "the pass was stopped"};
     ahead.ask_to(size_t{i} + options.prefetch_window, batch);
     {
-      const auto leases = TRY(plan.weights().get_all(plan.stages()[i].weights));
+      const TraceSpan stage("pass", plan.stages()[i].name);
+      // All at once: who holds some and waits for others may wait for itself.
+      std::vector<WeightId> needed = plan.stages()[i].weights;
+      std::ranges::copy(plan.stages()[i].next_norm, std::back_inserter(needed));
+      const auto leases = TRY(plan.weights().get_all(needed));
       TRY(run_stage(plan, i, batch));
       if (options.after_stage) options.after_stage(i);
     }
     ahead.after(i);
   }
   return {};
+}
+
+Error no_logits(const ExecutionPlan& plan) {
+  return {ErrorCode::unsupported, fmt::format("{} models make embeddings and no text; use `rocmforge embed`, or "
+                                              "/v1/embeddings of a server",
+                                              plan.spec().architecture)};
 }
 
 void prefetch(const ExecutionPlan& plan) {

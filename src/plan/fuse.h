@@ -1,8 +1,8 @@
 #pragma once
-// Rewrites steps into what a backend runs: neighbours that it can do at once become one fused step (plan/step.h).
+// Fuses neighbouring steps that a backend can run as one (plan/step.h).
 //
-// A fused step has the bits of its parts one after the other, and the parts keep their order: unfuse() gives back the
-// steps that were given. So the unfused list is the reference for every backend, and can be run in its place.
+// A fused step gives the same bits as its parts run in order, and keeps that order: unfuse() returns the original
+// steps. So the unfused list is the reference for every backend, and can be run in place of the fused one.
 
 #include <span>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace rocmforge {
 
-// What a backend can do with several steps at once: which fused steps it may be given.
+// The fused steps that a backend supports.
 struct Fusions {
   bool row_chain = false;      // RowChain
   bool rows_matmul = false;    // RowsMatmul
@@ -19,7 +19,7 @@ struct Fusions {
   friend bool operator==(const Fusions&, const Fusions&) = default;
 };
 
-// REQUIRES: no step is fused already
+// REQUIRES: no step is fused yet
 std::vector<Step> fuse(std::span<const Step> steps, std::span<const Slot> slots, const Fusions& fusions);
 
 // The parts of all steps, in order.

@@ -1,5 +1,5 @@
 #pragma once
-// Why a model computed a NaN or an infinity.
+// Finds the cause of a NaN or an infinity in a model's output.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace rocmforge {
 
-// Reads the weights again from the file, in the order of their use, and names the first with a value that is not
-// finite; else says that there is none, or how far it looked: it stops after some seconds, because others may be
-// waiting. A sentence for a message, without paths.
+// Reads the weights again from the file, in the order of use, and returns a sentence for a message, without paths: the
+// first weight with a value that is not finite, or that there is none, or how many were checked. It stops after some
+// seconds, because other requests may be waiting.
 std::string why_not_finite(const ExecutionPlan& plan);
 
 }  // namespace rocmforge

@@ -126,12 +126,46 @@ struct StepPrinter {
          s.temperature.length);
   }
   void operator()(const Gate& s) const {
+    if (s.kind == OutputGate::plain) return line("{} = {} * {}", slot(s.out), slot(s.in), slot(s.gate));
     line("{} = {} * {}({})", slot(s.out), slot(s.in), s.kind == OutputGate::softplus ? "softplus" : "sigmoid",
          slot(s.gate));
   }
   void operator()(const Scale& s) const { line("{} *= {}", slot(s.slot), weight(s.weight)); }
   void operator()(const TakeColumns& s) const {
-    line("{} = elements of {} from {} on", slot(s.out), slot(s.in), s.first);
+    if (s.period == 0) return line("{} = elements of {} from {} on", slot(s.out), slot(s.in), s.first);
+    line("{} from {} on = {} elements from {} on of every {} of {}", slot(s.out), s.out_first, s.n, s.first, s.period,
+         slot(s.in));
+  }
+  void operator()(const Convolve& s) const {
+    line("{} = {}(convolve {} with {}{}), state {}", slot(s.out), s.silu ? "silu" : "", slot(s.in), weight(s.weight),
+         bias(s.bias), s.layer);
+  }
+  void operator()(const Scan& s) const {
+    line("{} = scan {} by steps {} ({} heads of {}, states of {}, {} groups), written by {}, read by {}, state {}",
+         slot(s.out), slot(s.x.slot), slot(s.step), s.n_heads, s.head_size, s.state_size, s.n_groups, slot(s.b.slot),
+         slot(s.c.slot), s.layer);
+  }
+  void operator()(const DeltaRule& s) const {
+    line("{} = delta rule {} by {}, {} ({} heads of {}, {} key heads of {}), state {}", slot(s.out), slot(s.in),
+         slot(s.beta), slot(s.alpha), s.n_heads, s.head_size, s.n_key_heads, s.key_size, s.layer);
+  }
+  void operator()(const AttendBothWays& s) const {
+    line("{} = attend {} over {}, {} of the whole text ({} heads of {}, {} kv heads{}{}{}{})", slot(s.out), slot(s.q),
+         slot(s.k), slot(s.v), s.n_heads, s.head_size, s.n_kv_heads,
+         s.window > 0 ? fmt::format(", at most {} positions away", s.window / 2) : "", capped(s.softcap),
+         s.alibi_bias != 0 ? fmt::format(", ALiBi of {}", s.alibi_bias) : "",
+         s.distance_biases ? ", biases " + weight(*s.distance_biases) : "");
+  }
+  void operator()(const Pool& s) const { line("{} = the rows of each text in {}, pooled", slot(s.out), slot(s.in)); }
+  void operator()(const AddVector& s) const { line("{} += {}", slot(s.slot), weight(s.weight)); }
+  void operator()(const MixStreams& s) const {
+    line("{} = {}{} streams out of {} of {}{}{}", slot(s.out), times(s.scale), s.n_out, s.n_in, slot(s.in),
+         s.coefficients ? fmt::format(" by {} + {}", slot(*s.coefficients), s.offset) : "",
+         s.first > 0 ? fmt::format(", from stream {} on", s.first) : "");
+  }
+  void operator()(const MatchLength& s) const { line("{} scaled to the length of {}", slot(s.slot), slot(s.like)); }
+  void operator()(const CutRow& s) const {
+    line("{} = what is above mean + {} deviations of {}", slot(s.slot), s.factor, slot(s.slot));
   }
   void operator()(const WeighExperts& s) const {
     for (const SlotId id : s.slots) line("{} *= the weights of {}", slot(id), slot(s.routing));

@@ -38,11 +38,24 @@ struct NamedSlots {
   void operator()(const Temper& s) const { updated(s.slot); }
   void operator()(const Gate& s) const { read(s.in), read(s.gate), written(s.out); }
   void operator()(const Scale& s) const { updated(s.slot); }
-  void operator()(const TakeColumns& s) const { read(s.in), written(s.out); }
+  void operator()(const TakeColumns& s) const { read(s.in), s.period == 0 ? written(s.out) : updated(s.out); }
   void operator()(const WeighExperts& s) const {
     updated(s.routing);
     for (const SlotId id : s.slots) updated(id);
   }
+  void operator()(const Convolve& s) const { read(s.in), written(s.out); }
+  void operator()(const Scan& s) const { read(s.x.slot), read(s.b.slot), read(s.c.slot), read(s.step), written(s.out); }
+  void operator()(const DeltaRule& s) const { read(s.in), read(s.beta), read(s.alpha), written(s.out); }
+  void operator()(const AttendBothWays& s) const { read(s.q), read(s.k), read(s.v), written(s.out); }
+  void operator()(const Pool& s) const { read(s.in), written(s.out); }
+  void operator()(const AddVector& s) const { updated(s.slot); }
+  void operator()(const MixStreams& s) const {
+    read(s.in);
+    if (s.coefficients) read(*s.coefficients);
+    written(s.out);
+  }
+  void operator()(const MatchLength& s) const { read(s.like), updated(s.slot); }
+  void operator()(const CutRow& s) const { updated(s.slot); }
 };
 
 struct NamedWeights {
@@ -72,6 +85,15 @@ struct NamedWeights {
   void operator()(const Scale& s) const { put(s.weight); }
   void operator()(const TakeColumns&) const {}
   void operator()(const WeighExperts&) const {}
+  void operator()(const Convolve& s) const { put(s.weight), put(s.bias); }
+  void operator()(const Scan& s) const { put(s.step_bias), put(s.decay), put(s.skip); }
+  void operator()(const DeltaRule& s) const { put(s.step_bias), put(s.decay); }
+  void operator()(const AttendBothWays& s) const { put(s.distance_biases); }
+  void operator()(const Pool&) const {}
+  void operator()(const AddVector& s) const { put(s.weight); }
+  void operator()(const MixStreams&) const {}
+  void operator()(const MatchLength&) const {}
+  void operator()(const CutRow&) const {}
 };
 
 }  // namespace

@@ -26,9 +26,15 @@ using namespace std::chrono_literals;
 constexpr auto kStep = 20ms;  // between two looks whether all is done
 constexpr size_t kMaxMetricsConnections = 64;
 
-// The part of the drain that is kept for the last answers to reach their clients.
-std::chrono::milliseconds flush_time(std::chrono::milliseconds drain) {
+constexpr std::chrono::milliseconds kLeastTimeToEnd = 1s;
+
+// The last part of the drain: requests that still run are ended.
+std::chrono::milliseconds ending_time(std::chrono::milliseconds drain) {
   return std::clamp<std::chrono::milliseconds>(drain / 4, 500ms, 5s);
+}
+// The part of it in which their last events may still be sent; the rest is for giving back the models' memory.
+std::chrono::milliseconds flush_time(std::chrono::milliseconds drain) {
+  return ending_time(drain) * 3 / 5;
 }
 
 // A connection is a file descriptor, and the usual limit is 1,024 of them.
@@ -41,7 +47,7 @@ void raise_descriptor_limit(size_t n) {
 
 constexpr int kStuckExitCode = 3;
 
-// Ends the process after a while, whatever its threads wait for: a signal needs none of them.
+// Ends the process after a while, even if all of its threads are stuck: a signal handler needs none of them.
 void end_process_after(std::chrono::milliseconds patience) {
   std::signal(SIGALRM, [](int) { _exit(kStuckExitCode); });
   itimerval timer{};
@@ -69,12 +75,16 @@ double seconds_since_process_start() {
 
 struct Server::State {
   State(ModelRegistry& given, const ServerOptions& options)
-      : registry(given), drain(options.drain), end_after(options.drain + options.end_after) {}
+      : registry(given),
+        drain(options.drain),
+        end_after(std::max(options.drain, kLeastTimeToEnd)),
+        is_encrypted(options.http.tls != nullptr) {}
 
   void wait_until_idle(std::chrono::milliseconds left);
 
   ModelRegistry& registry;
   const std::chrono::milliseconds drain, end_after;
+  const bool is_encrypted;
   std::atomic<bool> is_draining = false, handles_signals = false;
   std::mutex reload_mutex;
   std::shared_ptr<Deliveries> deliveries;
@@ -129,6 +139,9 @@ uint16_t Server::port() const {
 std::string Server::metrics_address() const {
   return state_->metrics_http ? state_->metrics_http->address() : "";
 }
+std::string_view Server::scheme() const {
+  return state_->is_encrypted ? "https" : "http";
+}
 bool Server::is_loopback() const {
   return state_->http->is_loopback();
 }
@@ -172,17 +185,20 @@ void Server::set_keys(const ApiKeys& keys) {
   state_->api->set_keys(keys);
 }
 
+void Server::set_tls(const std::shared_ptr<const TlsContext>& tls) {
+  state_->http->set_tls(tls);
+  if (state_->metrics_http) state_->metrics_http->set_tls(tls);
+}
+
 void Server::begin_drain() {
   if (state_->is_draining.exchange(true)) return;
-  log(LogLevel::info, "drain begins: running requests have {} s", std::chrono::duration<double>(state_->drain).count());
-  if (state_->handles_signals) {
-    log(LogLevel::info, "should something be stuck, the process ends after {} s with exit code {}",
-        std::chrono::duration<double>(state_->end_after).count(), kStuckExitCode);
-    end_process_after(state_->end_after);
-  }
+  const auto for_requests = std::max(0ms, state_->drain - ending_time(state_->drain));
+  log(LogLevel::info, "drain begins: running requests have {} s, and the process ends within {} s",
+      std::chrono::duration<double>(for_requests).count(), std::chrono::duration<double>(state_->end_after).count());
+  if (state_->handles_signals) end_process_after(state_->end_after);
   state_->api->begin_drain();
   state_->registry.begin_drain();
-  state_->wait_until_idle(state_->drain - flush_time(state_->drain));
+  state_->wait_until_idle(for_requests);
 }
 
 void Server::State::wait_until_idle(std::chrono::milliseconds left) {

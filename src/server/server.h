@@ -1,14 +1,14 @@
 #pragma once
 // The whole server: models from a registry, the API over them, HTTP in front; and its orderly end.
 //
-// A drain: /ready says no, new work is refused, what runs goes on for a while; what is left then ends with an error
-// event; when the last answer has been sent, or the drain's time is over, run() returns. A second signal ends the
-// process at once (exit code 1). A drain that does not come to its end, because something is stuck, ends the process,
-// too (exit code 3).
+// A drain: /ready answers 503, new requests are refused, and running requests may continue until the last quarter of
+// the drain time. Requests that still run then end with an error event. run() returns when the last answer has been
+// sent or the time for sending is over. At the end of the drain time the process ends in any case: with exit code 3 if
+// a thread is stuck. A second signal ends the process at once (exit code 1).
 //
-// The metrics port has its own event loop and connections: it answers while the other is full.
+// The metrics port has its own event loop and connections: it answers while the API's port is full.
 //
-// Threads: run() is the event loop. The rest may be called from any thread.
+// Threads: run() is the event loop. Any thread may call the other members.
 
 #include <chrono>
 #include <functional>
@@ -27,27 +27,30 @@ struct ServerOptions {
   HttpOptions http;
   ApiOptions api;
   std::optional<uint16_t> metrics_port;  // /metrics, /health, /ready without a key, on the same host; 0: any free one
-  std::chrono::milliseconds drain = std::chrono::seconds(30);      // until run() returns, or half a second
-  std::chrono::milliseconds end_after = std::chrono::seconds(10);  // the drain, after handle_signals()
+  std::chrono::milliseconds drain = std::chrono::seconds(30);  // until the process ends; at least one second
 };
 
 class Server {
  public:
-  // Listens. `registry` must outlive the server; its models are ended when run() returns.
+  // Listens. `registry` must outlive the server; the registry is stopped when run() returns.
   // Errors: as HttpServer::listen.
   static Result<std::unique_ptr<Server>> create(ModelRegistry& registry, const ServerOptions& options);
   ~Server();
 
   const std::string& address() const;
   uint16_t port() const;
-  std::string metrics_address() const;  // empty: there is none
-  bool is_loopback() const;             // reached from this machine only
+  std::string metrics_address() const;  // empty: no metrics port
+  std::string_view scheme() const;      // "http" or "https", of both ports
+  bool is_loopback() const;             // reachable from this machine only
 
-  // SIGTERM and SIGINT begin a drain. SIGHUP calls `reload` on a worker thread, once at a time.
+  // SIGTERM and SIGINT begin a drain, which ends the process when the drain time is over. SIGHUP calls `reload` on a
+  // worker thread, one call at a time.
   void handle_signals(std::function<void()> reload);
-  // From now on these keys count, for new requests.
+  // Replaces the keys, for new requests.
   void set_keys(const ApiKeys& keys);
-  // Tells the metrics that requests are answered from now on.
+  // What new connections are shown from now on. REQUIRES: options.http.tls was given
+  void set_tls(const std::shared_ptr<const TlsContext>& tls);
+  // Records the start-up time in the metrics: requests are answered from now on.
   void note_started();
   void begin_drain();
   void run();

@@ -155,8 +155,10 @@ TEST(Codec, CodebooksHoldThePublishedLevels) {
   EXPECT_EQ(crc32_of_levels(256, [](uint32_t i) { return iq2_magnitudes(iq2_xxs_code(i)); }, 8), 0x9924FF02u);
   EXPECT_EQ(crc32_of_levels(512, [](uint32_t i) { return iq2_magnitudes(iq2_xs_code(i)); }, 8), 0xFA1E1BFDu);
   EXPECT_EQ(crc32_of_levels(1024, [](uint32_t i) { return iq2_magnitudes(iq2_s_code(i)); }, 8), 0x25AE5BF1u);
-  EXPECT_EQ(crc32_of_levels(256, [](uint32_t i) { return iq3_xxs_magnitudes(i, 0); }, 4), 0x07BA9ED0u);
-  const auto iq3_s = [](uint32_t i) { return 2 * spread_4x3(iq3_s_code(i), 0) + kEachByte; };
+  EXPECT_EQ(crc32_of_levels(
+                256, [](uint32_t i) { return iq3_xxs_magnitudes(iq3_xxs_code(i), iq3_xxs_code(0)); }, 4),
+            0x07BA9ED0u);
+  const auto iq3_s = [](uint32_t i) { return iq3_s_magnitudes(iq3_s_code(i), 0); };
   EXPECT_EQ(crc32_of_levels(512, iq3_s, 4), 0xF576E4F3u);
 }
 

@@ -41,7 +41,8 @@ struct PackedCut {
   struct Run {
     size_t first = 0;  // word of the block
     size_t n = 0;
-    size_t beside = 0;  // the first of as many words that alternate with these; 0: none
+    size_t beside = 0;  // the first of the words that stand between these; 0: none
+    size_t before = 1;  // how many of these come before each of those
   };
   size_t head_bytes = 0;
   size_t n_words = 0;
@@ -52,10 +53,15 @@ struct PackedCut {
   constexpr size_t position(size_t w) const {
     size_t at = 0;
     for (const Run& run : runs) {
-      const size_t step = run.beside != 0 ? 2 : 1;
-      if (w >= run.first && w < run.first + run.n) return at + step * (w - run.first);
-      if (run.beside != 0 && w >= run.beside && w < run.beside + run.n) return at + 2 * (w - run.beside) + 1;
-      at += step * run.n;
+      const size_t n_beside = run.beside != 0 ? run.n / run.before : 0;
+      if (w >= run.first && w < run.first + run.n) {
+        const size_t i = w - run.first;
+        return at + i + (n_beside != 0 ? i / run.before : 0);
+      }
+      if (n_beside != 0 && w >= run.beside && w < run.beside + n_beside) {
+        return at + (run.before + 1) * (w - run.beside) + run.before;
+      }
+      at += run.n + n_beside;
     }
     return w;
   }
@@ -94,25 +100,36 @@ constexpr std::optional<PackedCut> packed_cut(DType dtype) {
       return PackedCut{0, 52, 2, {{48, 4}, {0, 8, 32}, {8, 8}, {16, 8, 40}, {24, 8}}};  // scales; ql with qh, ql; again
     case DType::iq4_xs:
       return PackedCut{0, 34, 0};
+    case DType::iq1_s:
+      return PackedCut{2, 12, 0, {{0, 8, 8, 2}}};  // indices with qh
+    case DType::iq1_m:
+      return PackedCut{0, 14, 0, {{12, 2}, {0, 8, 8, 2}}};  // scales; indices with qh
+    case DType::iq2_xxs:
+      return PackedCut{2, 16, 0};
+    case DType::iq2_xs:
+      return PackedCut{2, 18, 0, {{16, 2}, {0, 16}}};  // scales, indices
+    case DType::iq2_s:
+      return PackedCut{2, 20, 0, {{16, 4}, {0, 8, 8}}};  // qh and scales; indices with signs
+    case DType::iq3_xxs:
+      return PackedCut{2, 24, 0, {{0, 16, 16, 2}}};  // indices with signs
+    case DType::iq3_s:
+      return PackedCut{2, 27, 0, {{26, 1}, {16, 2}, {0, 16, 18, 2}}};  // scales, qh; indices with signs
+    case DType::tq1_0:
+      return PackedCut{0, 13, 2};
+    case DType::tq2_0:
+      return PackedCut{0, 16, 2};
+    case DType::q1_0:
+    case DType::q2_0:
+      return PackedCut{2, 4, 0};
+    case DType::nvfp4:
+      return PackedCut{0, 9, 0};
     case DType::f32:
       return PackedCut{0, 32, 0};
     case DType::f16:
     case DType::bf16:
       return PackedCut{0, 16, 0};
-    case DType::q1_0:
-    case DType::q2_0:
     case DType::q8_1:
     case DType::q8_k:
-    case DType::iq1_s:
-    case DType::iq1_m:
-    case DType::iq2_xxs:
-    case DType::iq2_xs:
-    case DType::iq2_s:
-    case DType::iq3_xxs:
-    case DType::iq3_s:
-    case DType::tq1_0:
-    case DType::tq2_0:
-    case DType::nvfp4:
     case DType::i8:
     case DType::i16:
     case DType::i32:

@@ -21,7 +21,7 @@
 
 namespace rocmforge::tokenizer {
 
-// (left token, right token) -> what they join to: one flat hash table.
+// (left token, right token) -> the merge's rank and result: one flat hash table.
 class MergeTable {
  public:
   explicit MergeTable(const Vocabulary& vocabulary);
@@ -44,7 +44,7 @@ class BpeModel {
   // `vocabulary` must outlive the model.
   static Result<BpeModel> build(const Vocabulary& vocabulary);
 
-  // The encoding of one text, fragment by fragment: words seen in one are known in the next.
+  // Encodes one text, fragment by fragment; the word cache serves all fragments.
   class Session {
    public:
     Session(const BpeModel& model, std::string_view whole_text, std::vector<TokenId>& out);
@@ -66,8 +66,8 @@ class BpeModel {
     const PreTokenizerRules& rules_;
     std::vector<TokenId>& out_;
     WordCache cache_;
-    std::string_view text_;  // what parts and words are views into: the whole text, or changed_
-    std::string changed_;    // all fragments so far, where the model wants their characters changed
+    std::string_view text_;  // the text that parts and words are views into: the whole text, or changed_
+    std::string changed_;    // all fragments so far, normalised, if the model normalises characters
     std::vector<std::vector<PreTokenizer::Part>> parts_;  // per step
     Matcher matcher_;
     std::vector<Symbol> symbols_;
@@ -80,7 +80,7 @@ class BpeModel {
   const Vocabulary* vocabulary_;
   PreTokenizer pre_tokenizer_;
   MergeTable merges_;
-  std::array<int32_t, 256> bytes_;  // byte-level: the token that spells this one byte; -1: none
+  std::array<int32_t, 256> bytes_;  // byte-level: the token of each single byte; -1: none
   JoinFilter joins_;                // not byte-level
 };
 

@@ -77,6 +77,22 @@ TEST(HostileText, IsLinearForSpm) {
   expect_linear(tokenizer_of(flat.finish("llama")), "spm with equal scores");
 }
 
+TEST(HostileText, IsLinearForPlamo2) {
+  expect_linear(tokenizer_of(small_plamo2().finish("plamo2")), "plamo2");
+  // Words of one letter: every place begins as many as there are.
+  VocabularyBuilder runs = small_plamo2();
+  for (size_t n = 3; n <= 16; n++) runs.add(std::string(n, 'a'), 1, -static_cast<float>(n));
+  expect_linear(tokenizer_of(runs.finish("plamo2")), "plamo2 with runs");
+}
+
+TEST(HostileText, IsLinearForUgm) {
+  expect_linear(tokenizer_of(small_ugm().finish("t5")), "ugm");
+  // Words of one letter, up to the longest token: every place begins as many as there are.
+  VocabularyBuilder runs = small_ugm();
+  for (size_t n = 3; n <= 16; n++) runs.add(std::string(n, 'a'), 1, -static_cast<float>(n));
+  expect_linear(tokenizer_of(runs.finish("t5")), "ugm with runs");
+}
+
 TEST(HostileText, IsLinearForCharacterBpeAndWpm) {
   expect_linear(tokenizer_of(small_gemma4().finish("gemma4")), "gemma4");
   expect_linear(tokenizer_of(small_wpm().finish("bert")), "wpm");

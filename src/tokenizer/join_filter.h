@@ -1,6 +1,6 @@
 #pragma once
-// Which characters may stand side by side inside a token. Where two neighbours of a text stand so in no token, no merge
-// can ever join them, and the text can be cut there: merging then works on short words that repeat.
+// The pairs of characters that are neighbours in some token. If two neighbours of a text are such a pair in no token,
+// no merge can join them, and the text can be cut there: merging then works on short words, which repeat.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class JoinFilter {
     for_each_pair(token, [&](size_t, size_t bit) { bits_[bit / 64] |= uint64_t{1} << bit % 64; });
   }
 
-  // on_word(view) for every maximal part of `text` whose neighbours may join, in order.
+  // Calls on_word(view) for every maximal part of `text` whose neighbours may join, in order.
   template <class OnWord>
   void split(std::string_view text, const OnWord& on_word) const {
     size_t begin = 0;
@@ -32,10 +32,10 @@ class JoinFilter {
   }
 
  private:
-  // Pairs share bits by chance: an extra pair that may join costs a longer word, never a wrong one.
+  // Pairs may collide. A collision gives a longer word, never a wrong encoding.
   static constexpr size_t kBits = 1u << 20;
 
-  // f(where the second character begins, the pair's bit)
+  // Calls f(offset of the second character, the pair's bit) for each pair of neighbours.
   template <class F>
   static void for_each_pair(std::string_view text, const F& f) {
     if (text.empty()) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Merging: neighbours join, lowest rank first and leftmost among equals, until no pair can. SPM and BPE differ only in
-// which pairs can join and at what rank; they give that as a function.
+// Merging: neighbours are joined, lowest rank first and leftmost among equal ranks, until no pair can be joined. SPM
+// and BPE differ only in which pairs can be joined and at what rank, which they give as a function.
 //
 // A short word is scanned for its best pair each time. A long one uses a queue whose cost per merge does not grow with
 // the word: a megabyte without a space takes microseconds per kilobyte, as any other text does.
@@ -20,26 +20,26 @@ inline constexpr uint32_t kNoSymbol = UINT32_MAX;
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 struct Joined {
-  uint32_t rank = kNoRank;  // kNoRank: the two do not join
+  uint32_t rank = kNoRank;  // kNoRank: the pair cannot be joined
   int32_t token = -1;
 };
 
 struct Symbol {
-  uint32_t begin = 0;  // its first byte in the word
+  uint32_t begin = 0;  // offset of its first byte in the word
   int32_t token = -1;  // -1: not in the vocabulary, or joined to the symbol before
   uint32_t previous = kNoSymbol;
   uint32_t next = kNoSymbol;
   Joined with_next = {};
 };
 
-// Pairs waiting to join, by rank and then by position. Pairs of one rank mostly arrive in the order of their positions,
-// so each rank keeps a sorted run, and a heap for latecomers.
+// A priority queue of pairs, by rank and then by position. Pairs of one rank mostly arrive in order of position, so
+// each rank has a sorted run, and a heap for pairs that arrive out of order.
 class MergeQueue {
  public:
   struct Due {
     uint32_t rank;
     uint32_t position;
-    uint32_t soon;  // a position that is likely due a few pops later, to fetch ahead
+    uint32_t soon;  // a position that will probably be popped soon, to prefetch
   };
 
   void push(uint32_t rank, uint32_t position);
@@ -47,9 +47,9 @@ class MergeQueue {
 
  private:
   struct Bucket {
-    std::vector<uint32_t> run;  // ascending; [0, taken) is done
+    std::vector<uint32_t> run;  // ascending; [0, taken) was popped
     size_t taken = 0;
-    std::vector<uint32_t> late;  // a heap, least first
+    std::vector<uint32_t> late;  // a min-heap
     bool empty() const { return taken == run.size() && late.empty(); }
   };
   struct Slot {
@@ -66,7 +66,7 @@ class MergeQueue {
 
 namespace detail {
 
-// Joins symbol `at` with the one after it and finds the new pairs on both sides. on_pair(position) is told of each.
+// Joins symbol `at` with the next one, finds the new pairs on both sides, and calls on_pair(position) for each.
 template <class Join, class OnPair>
 void join_with_next(std::span<Symbol> symbols, uint32_t at, const Join& join, const OnPair& on_pair) {
   Symbol& left = symbols[at];
@@ -86,8 +86,8 @@ void join_with_next(std::span<Symbol> symbols, uint32_t at, const Join& join, co
 
 }  // namespace detail
 
-// Links `symbols`, which hold begin and token, and joins them. Afterwards those reached by `next` from symbols[0]
-// stand. join(left, right) -> Joined asks about two neighbours by their positions. REQUIRES: symbols is not empty
+// Links `symbols`, in which begin and token are set, and joins them. The result is the list from symbols[0] along
+// `next`. join(left, right) -> Joined takes the positions of two neighbours. REQUIRES: symbols is not empty
 template <class Join>
 void merge_symbols(std::span<Symbol> symbols, const Join& join) {
   constexpr size_t kMostToScan = 48;
@@ -117,7 +117,7 @@ void merge_symbols(std::span<Symbol> symbols, const Join& join) {
   for (uint32_t i = 0; i < n; i++) offer(i);
   while (const auto due = queue.pop()) {
     __builtin_prefetch(&symbols[due->soon]);
-    // What stands there may have changed since; then its new pair, if any, has its own place in the queue.
+    // The symbol may have changed since it was queued; then its new pair, if any, is queued separately.
     if (symbols[due->position].with_next.rank == due->rank) {
       detail::join_with_next(symbols, due->position, join, offer);
     }

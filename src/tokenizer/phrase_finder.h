@@ -1,9 +1,9 @@
 #pragma once
-// Finds the longest of many phrases at every place of a text, in time that is linear in the text whatever the phrases
-// and the text are. A trie alone walks down a phrase anew at every place: a file of phrases like "<<<<<<<..." would
-// make that slower by the length of a phrase.
+// Finds the longest of many phrases at every position of a text, in time linear in the text for any phrases and text. A
+// trie alone follows a phrase anew from every position: a file with phrases like "<<<<<<<..." would make it slower by
+// the length of a phrase.
 //
-// An Aho-Corasick automaton over the reversed phrases reads the text from its end. Its state at a place knows the
+// An Aho-Corasick automaton over the reversed phrases reads the text backwards. Its state at a position gives the
 // longest phrase that begins there.
 //
 // Threads: immutable after construction; a Scan belongs to one.
@@ -22,7 +22,7 @@ namespace rocmforge::tokenizer {
 class PhraseFinder {
  public:
   struct Phrase {
-    std::string_view text;  // not empty; equal texts: the last one counts
+    std::string_view text;  // not empty; of equal texts the last one counts
     int32_t value;          // not negative
   };
   struct Match {
@@ -37,7 +37,7 @@ class PhraseFinder {
   class Scan {
    public:
     Scan(const PhraseFinder& finder, std::string_view text) : finder_(finder), text_(text) {}
-    // The longest phrase that text[at..] begins with. REQUIRES: at < text.size(), and not less than at the last call
+    // The longest phrase that text[at..] begins with. REQUIRES: at < text.size(), at >= that of the last call
     std::optional<Match> longest_at(size_t at) {
       if (finder_.nodes_.empty()) return std::nullopt;
       if (at >= end_) read_block(at);
@@ -51,25 +51,25 @@ class PhraseFinder {
 
     const PhraseFinder& finder_;
     std::string_view text_;
-    size_t begin_ = 0, end_ = 0;  // of the block that was read
+    size_t begin_ = 0, end_ = 0;  // of the block that has been read
     std::vector<uint32_t> best_;  // per byte of the block, the node of the longest phrase; 0: none
   };
 
  private:
   struct Node {
     uint32_t parent = 0;
-    uint32_t depth = 0;   // the bytes of its text
+    uint32_t depth = 0;   // the number of bytes of its text
     uint32_t fail = 0;    // the longest proper suffix of its text that is a node
     uint32_t output = 0;  // the longest phrase that is a suffix of its text: itself, or one by way of `fail`; 0: none
-    int32_t value = -1;   // of the phrase that ends here; -1: none does
+    int32_t value = -1;   // of the phrase that ends here; -1: none
     uint8_t byte = 0;     // the last of its text
   };
   struct Edge {
-    uint64_t key = 0;  // node << 8 | byte; 0: free (the root's edges lie in roots_)
+    uint64_t key = 0;  // node << 8 | byte; 0: free (the root's edges are in roots_)
     uint32_t node = 0;
   };
   size_t slot_of(uint64_t key) const;
-  // The node of `node`'s text and one byte more; 0: none.
+  // The node whose text is that of `node` plus `byte`; 0: none.
   uint32_t child(uint32_t node, uint8_t byte) const {
     if (node == 0) return roots_[byte];
     return edges_[slot_of(static_cast<uint64_t>(node) << 8 | byte)].node;

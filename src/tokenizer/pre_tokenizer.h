@@ -1,6 +1,6 @@
 #pragma once
-// Cuts text into the parts that a model's pre-tokenizer asks for, by PCRE2 (just-in-time compiled, UTF, Unicode
-// properties) under limits.
+// Splits text by a model's pre-tokenizer rules, with PCRE2 (just-in-time compiled, UTF, Unicode properties) under
+// limits.
 //
 // Threads: a PreTokenizer is immutable; each thread brings its own Matcher.
 
@@ -22,7 +22,7 @@ struct pcre2_real_jit_stack_8;
 
 namespace rocmforge::tokenizer {
 
-// What one thread needs while it matches, and the first error it met.
+// The working memory of one thread, and the first error of its matches.
 class Matcher {
  public:
   Matcher();
@@ -30,7 +30,7 @@ class Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  // No match within the limits; the text can then not be split.
+  // The match exceeded the limits: the text cannot be split.
   const std::optional<Error>& error() const { return error_; }
 
  private:
@@ -46,15 +46,15 @@ class Matcher {
 class PreTokenizer {
  public:
   struct Part {
-    size_t end;     // its first byte is where the part before ended
-    bool is_match;  // of a pattern; else what lay before or between matches
+    size_t end;     // the part begins where the previous one ends
+    bool is_match;  // a match of a pattern; false: text before or between matches
   };
 
   static Result<PreTokenizer> compile(std::span<const SplitStep> steps);
 
   size_t n_steps() const { return steps_.size(); }
 
-  // Appends the parts that step `step` cuts `text` into, in order and without gaps. False: see matcher.error().
+  // Appends the parts into which step `step` splits `text`, in order and without gaps. False: see matcher.error().
   // REQUIRES: valid UTF-8, step < n_steps()
   bool split(std::vector<Part>& parts, std::string_view text, size_t step, Matcher& matcher) const;
 

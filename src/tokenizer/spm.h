@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's byte pair encoding: neighbours join where the result is a token, best score first. Characters outside
-// the vocabulary become bytes.
+// SentencePiece's byte pair encoding: neighbours are joined if the result is a token, best score first. Characters
+// outside the vocabulary become bytes.
 //
 // Threads: immutable.
 
@@ -23,14 +23,14 @@ class SpmModel {
   // `vocabulary` must outlive the model.
   explicit SpmModel(const Vocabulary& vocabulary);
 
-  // The encoding of one text, fragment by fragment: words seen in one are known in the next.
+  // Encodes one text, fragment by fragment; the word cache serves all fragments.
   class Session {
    public:
     Session(const SpmModel& model, std::string_view whole_text, std::vector<TokenId>& out)
         : model_(model), out_(out), cache_(whole_text.size(), out) {}
 
-    // Appends the tokens of `fragment`, any bytes. It stands at the start of the text or after a special token, where
-    // some models want a space.
+    // Appends the tokens of `fragment`, any bytes. A fragment is at the start of the text or follows a special token;
+    // some models add a space there.
     Result<void> encode(std::string_view fragment);
 
    private:
@@ -48,8 +48,8 @@ class SpmModel {
   Joined find(std::string_view text) const;
 
   const Vocabulary* vocabulary_;
-  std::vector<uint32_t> ranks_;  // per token, lower joins first; kNoRank: text never becomes it
-  std::vector<Joined> ascii_;    // token_spelled of two ASCII characters: half of all questions in a long word
+  std::vector<uint32_t> ranks_;  // per token; lower ranks join first; kNoRank: text never becomes this token
+  std::vector<Joined> ascii_;    // token_spelled() of two ASCII characters: half of all lookups in a long word
   JoinFilter joins_;
   size_t longest_ = 0;  // bytes of the longest token that text may become
 };

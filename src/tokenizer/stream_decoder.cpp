@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "tokenizer/control_marks.h"
 
 namespace rocmforge::tokenizer {
 
@@ -34,9 +35,9 @@ StreamDecoder::Output StreamDecoder::push(TokenId id) {
   if (!ended_ && is_marked(id)) {
     std::string text = to_valid_utf8(bytes_);
     bytes_.clear();
-    text += '\xFF';
+    text += kControlBegin;
     text += to_valid_utf8(tokenizer_->token_text(id));
-    text += '\xFE';
+    text += kControlEnd;
     return emit(text);
   }
   if (ended_ || (!show_special_ && !tokenizer_->is_shown(id))) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// Tokens in, text out, as they arrive: whole UTF-8 characters only, and nothing that may still turn out to be a stop
-// string. What comes out does not depend on where the tokens' borders lie.
+// Decodes tokens to text as they arrive. The output has whole UTF-8 characters only, and no text that may still become
+// a stop string. It does not depend on the boundaries between tokens.
 //
 // Threads: one object per stream.
 
@@ -18,11 +18,11 @@
 namespace rocmforge::tokenizer {
 
 struct StreamOptions {
-  // The text ends before the first of these to be completed; empty ones are ignored.
+  // The text ends before the first stop string that is completed; empty ones are ignored.
   std::vector<std::string> stop = {};
-  bool show_special = false;  // control tokens are text, too
-  // Tokens, ascending, that are text even where control tokens are not, between the bytes 0xFF and 0xFE, which no UTF-8
-  // has: so a reader can tell them from the same letters. They end a character that is incomplete.
+  bool show_special = false;  // control tokens are text
+  // Control tokens, ascending, that are output even without show_special, each between the bytes 0xFF and 0xFE, which
+  // never occur in UTF-8. They end an incomplete character.
   std::shared_ptr<const std::vector<TokenId>> marked = {};
 };
 
@@ -30,15 +30,15 @@ class StreamDecoder {
  public:
   struct Output {
     std::string text;               // valid UTF-8; invalid parts of the input are U+FFFD
-    std::optional<size_t> stopped;  // which of `stop` has ended the text, once
+    std::optional<size_t> stopped;  // the index of the stop string that has ended the text; reported once
   };
 
   // `tokenizer` must outlive the decoder.
   explicit StreamDecoder(const Tokenizer& tokenizer, const StreamOptions& options = {});
 
-  // After a stop, nothing more comes out. REQUIRES: tokenizer.contains(id)
+  // After a stop, the output is empty. REQUIRES: tokenizer.contains(id)
   Output push(TokenId id);
-  // What was held back, when no more tokens come.
+  // Ends the text and returns the held-back rest.
   Output finish();
 
  private:
@@ -46,7 +46,7 @@ class StreamDecoder {
   struct Stop {
     size_t index;
     std::string text;
-    std::vector<uint32_t> fallback;  // per matched length, the next shorter one that still matches
+    std::vector<uint32_t> fallback;  // per matched length: the next shorter length that still matches
     uint32_t matched = 0;
     void advance(char byte);
   };

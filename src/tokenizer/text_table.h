@@ -1,6 +1,6 @@
 #pragma once
-// Texts by number and numbers by text: every byte in one arena, one flat hash table over it. Built once, then read by
-// many threads.
+// Maps texts to numbers and back: all bytes in one arena, with one flat hash table. Built once, then read by many
+// threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,8 @@ class TextTable {
     return std::string_view(bytes_).substr(begin, ends_[number] - begin);
   }
 
-  // Gives `text` the next number. When an equal text already has one, that number is returned and stays the one found.
-  // An empty text is never found.
+  // Gives `text` the next number. If an equal text has a number already, returns that one, which find() keeps
+  // returning. An empty text is never found.
   std::optional<uint32_t> add(std::string_view text);
 
   std::optional<uint32_t> find(std::string_view text) const;
@@ -35,13 +35,13 @@ class TextTable {
   struct Slot {
     uint32_t hash = 0;
     uint32_t number_plus_1 = 0;  // 0: free
-    uint32_t begin = 0;          // where the text lies, so that comparing it takes one look less
+    uint32_t begin = 0;          // the text's offset in the arena: saves a memory access per comparison
     uint32_t n_bytes = 0;
   };
-  // The slot that holds `text`, or the free one where it would go. REQUIRES: slots_ is not empty
+  // The slot that holds `text`, or the free slot where it would go. REQUIRES: slots_ is not empty
   size_t slot_of(std::string_view text, uint64_t hash) const;
 
-  HashKey key_ = process_hash_key();  // a copy: one look less
+  HashKey key_ = process_hash_key();  // a copy saves a memory access per lookup
   std::string bytes_;
   std::vector<uint32_t> ends_;
   std::vector<Slot> slots_;  // a power of two, at most half full

@@ -54,6 +54,10 @@ Result<Tokenizer> Tokenizer::build(Vocabulary vocabulary, const LoadControl& con
       return finish(std::move(owned), TRY(BpeModel::build(v)), control);
     case Kind::wpm:
       return finish(std::move(owned), TRY(WpmModel::build(v)), control);
+    case Kind::ugm:
+      return finish(std::move(owned), TRY(UgmModel::build(v)), control);
+    case Kind::plamo2:
+      return finish(std::move(owned), TRY(Plamo2Model::build(v)), control);
   }
   RF_UNREACHABLE("a Kind outside its enum");
 }
@@ -93,7 +97,7 @@ void Tokenizer::find_special() {
 void Tokenizer::spell_tokens() {
   const Vocabulary& v = *vocabulary_;
   const bool byte_level = v.kind == Kind::bpe && v.rules->byte_level;
-  const bool escaped = v.kind != Kind::bpe || v.rules->escape_spaces;
+  const bool escaped = v.kind == Kind::bpe ? v.rules->escape_spaces : v.kind != Kind::plamo2;
   spelled_ends_.reserve(v.size());
   for (size_t i = 0; i < v.size(); i++) {
     const std::string_view text = v.tokens[i];
@@ -130,7 +134,8 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const Enco
                                                         text.size(), kMaxTextBytes)};
   }
   std::string repaired;
-  if (vocabulary_->kind != Kind::spm && !is_valid_utf8(text)) {
+  const bool keeps_bytes = vocabulary_->kind == Kind::spm || vocabulary_->kind == Kind::ugm;
+  if (!keeps_bytes && !is_valid_utf8(text)) {
     repaired = to_valid_utf8(text);
     text = repaired;
   }
@@ -177,7 +182,8 @@ Result<void> Tokenizer::encode_fragments(std::vector<TokenId>& out, std::string_
 
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, bool show_special) const {
   std::string out;
-  bool at_start = vocabulary_->add_space_prefix || vocabulary_->kind == Kind::wpm;
+  const Vocabulary& v = *vocabulary_;
+  bool at_start = v.add_space_prefix || v.kind == Kind::wpm || (v.kind == Kind::ugm && v.merges_spaces);
   for (const TokenId id : ids) {
     if (!contains(id)) {
       return Error{ErrorCode::tokenizer_input,

@@ -1,8 +1,8 @@
 #pragma once
-// Text to tokens and back, for every kind of vocabulary.
+// Converts text to tokens and back, for every kind of vocabulary.
 //
-// Plain text never becomes a control token: a user who writes "<|im_end|>" gets the tokens of those characters, unless
-// the caller asks for special tokens to be parsed, as it does for what a chat template wrote.
+// Plain text never becomes a control token: "<|im_end|>" in a user's text gives the tokens of these characters, unless
+// the caller sets parse_special, as for the output of a chat template.
 //
 // Threads: immutable; any number may encode and decode at once.
 
@@ -22,17 +22,19 @@
 #include "gguf/metadata.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/phrase_finder.h"
+#include "tokenizer/plamo2.h"
 #include "tokenizer/spm.h"
+#include "tokenizer/ugm.h"
 #include "tokenizer/vocabulary.h"
 #include "tokenizer/wpm.h"
 
 namespace rocmforge::tokenizer {
 
 struct EncodeOptions {
-  bool parse_special = false;  // find control tokens in the text, too
-  // Begin with BOS if the model wants one (Vocabulary::add_bos) and the text does not itself begin with it.
+  bool parse_special = false;  // parse control tokens in the text
+  // Begin with BOS if the model asks for it (Vocabulary::add_bos) and the text does not begin with it already.
   bool add_bos = false;
-  // End with EOS (BERT: the separator) if the model wants one and the text does not itself end with it.
+  // End with EOS (BERT: the separator) if the model asks for it and the text does not end with it already.
   bool add_eos = false;
 };
 
@@ -40,10 +42,10 @@ class Tokenizer {
  public:
   static constexpr size_t kMaxTextBytes = 512u << 20;
 
-  // Loading takes at most this long, or is refused.
+  // Time limit on loading; beyond it the load fails.
   static constexpr std::chrono::seconds kMaxLoadTime{60};
 
-  // Errors: those of Vocabulary::load, tokenizer_pattern, and cancelled when `control` says so.
+  // Errors: those of Vocabulary::load, tokenizer_pattern, cancelled (by `control`).
   static Result<Tokenizer> load(const gguf::Metadata& metadata, const LoadControl& control = {});
   static Result<Tokenizer> build(Vocabulary vocabulary, const LoadControl& control = {});
 
@@ -51,21 +53,20 @@ class Tokenizer {
   size_t n_tokens() const { return vocabulary_->size(); }
   bool contains(TokenId id) const { return id.value >= 0 && static_cast<size_t>(id.value) < n_tokens(); }
 
-  // Invalid UTF-8 is kept as bytes by SPM and read as U+FFFD by the others.
+  // SPM keeps invalid UTF-8 as bytes; other kinds read it as U+FFFD.
   // Errors: limit_exceeded (kMaxTextBytes), tokenizer_pattern.
   Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // The bytes that the tokens stand for: the text they were encoded from, wherever the vocabulary can express it.
-  // Control tokens are left out unless asked for. Not always valid UTF-8: see StreamDecoder. Errors: tokenizer_input
-  // (no such id).
+  // The bytes of the tokens: the encoded text, if the vocabulary can express it. Control tokens are left out unless
+  // `show_special`. The result may be invalid UTF-8: see StreamDecoder. Errors: tokenizer_input (an unknown id).
   Result<std::string> decode(std::span<const TokenId> ids, bool show_special = false) const;
 
-  // The bytes one token stands for; of a control token, its name. REQUIRES: contains(id)
+  // The bytes of one token; for a control token, its name. REQUIRES: contains(id)
   std::string_view token_text(TokenId id) const;
-  // Whether the token is part of the text: no control, unknown or unused token. REQUIRES: contains(id)
+  // Whether decode() shows the token: it is no control, unknown or unused token. REQUIRES: contains(id)
   bool is_shown(TokenId id) const;
 
-  // Finds the control tokens' names, but those of one byte.
+  // Finds the names of control tokens in a text; names of one byte are excluded.
   const PhraseFinder& control_names() const { return control_names_; }
 
   bool is_end_of_text(TokenId id) const;
@@ -74,14 +75,14 @@ class Tokenizer {
   std::optional<TokenId> find(std::string_view name) const { return vocabulary_->find(name); }
 
  private:
-  using Model = std::variant<SpmModel, BpeModel, WpmModel>;
+  using Model = std::variant<SpmModel, BpeModel, WpmModel, UgmModel, Plamo2Model>;
 
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, Model model);
   static Result<Tokenizer> finish(std::unique_ptr<const Vocabulary> vocabulary, Model model,
                                   const LoadControl& control);
   void find_special();
   void spell_tokens();
-  // Finds special tokens in `text`; what lies between them goes through `session`. `bos` stands in `out` if it is set.
+  // Finds special tokens in `text`, and encodes the text between them by `session`. `bos`, if set, is in `out` already.
   template <class Session>
   Result<void> encode_fragments(std::vector<TokenId>& out, std::string_view text, bool parse_special,
                                 std::optional<TokenId> bos, Session session) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Unicode's view of characters, from utf8proc.
+// Unicode properties of characters, from utf8proc.
 
 #include <string>
 #include <string_view>

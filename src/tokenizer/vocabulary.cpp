@@ -90,12 +90,25 @@ Result<std::vector<TokenType>> load_types(const gguf::Metadata& metadata, size_t
 
 Result<std::vector<float>> load_scores(const gguf::Metadata& metadata, size_t n_tokens) {
   const gguf::Value* value = metadata.find(kScoresKey);
-  if (!value) return bad_key(kScoresKey, "is missing, and an SPM vocabulary needs it");
+  if (!value) return bad_key(kScoresKey, "is missing, and SPM and UGM vocabularies need it");
   auto scores = TRY(per_token<float>(*value, kScoresKey, gguf::ValueType::f32, n_tokens));
   for (size_t i = 0; i < n_tokens; i++) {
     if (std::isnan(scores[i])) return bad_key(kScoresKey, "the score of token {} is not a number", i);
   }
   return scores;
+}
+
+Result<std::string> load_charsmap(const gguf::Metadata& metadata) {
+  constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+  const gguf::Value* value = metadata.find(kKey);
+  if (!value) return std::string();
+  const bool is_bytes = value->type() == gguf::ValueType::array &&
+                        (value->element_type() == gguf::ValueType::u8 || value->element_type() == gguf::ValueType::i8);
+  // An empty array has no type to speak of.
+  if (!is_bytes && !(value->type() == gguf::ValueType::array && value->n_elements() == 0)) {
+    return bad_key(kKey, "is no array of bytes");
+  }
+  return std::string(as_text(value->bytes()));
 }
 
 // The byte that "<0x0A>" names.
@@ -167,6 +180,12 @@ SpecialTokens usual_ids(Kind kind) {
       ids.pad = TokenId(0), ids.unk = TokenId(100), ids.bos = TokenId(101), ids.sep = TokenId(102);
       ids.mask = TokenId(103);
       break;
+    case Kind::ugm:
+      ids.pad = TokenId(0), ids.eos = TokenId(1), ids.unk = TokenId(2);
+      break;
+    case Kind::plamo2:
+      ids.unk = TokenId(0), ids.bos = TokenId(1), ids.eos = TokenId(2), ids.pad = TokenId(3);
+      break;
     case Kind::bpe:
       break;
   }
@@ -237,10 +256,12 @@ Result<std::vector<Merge>> load_merges(const Vocabulary& v, const gguf::Metadata
 Result<Kind> kind_named(std::string_view model) {
   if (model == "llama") return Kind::spm;
   if (model == "bert") return Kind::wpm;
+  if (model == "t5") return Kind::ugm;
+  if (model == "plamo2") return Kind::plamo2;
   if (model == "gpt2" || model == "gemma4" || model == "whitespace") return Kind::bpe;
   return Error{ErrorCode::tokenizer_kind,
                fmt::format("tokenizer: key 'tokenizer.ggml.model': the kind {} is not supported; llama (SPM), gpt2 and "
-                           "gemma4 (BPE), whitespace (BPE) and bert (WPM) are",
+                           "gemma4 (BPE), whitespace (BPE), bert (WPM), t5 (UGM) and plamo2 are",
                            quoted(model))};
 }
 
@@ -292,7 +313,9 @@ Result<Vocabulary> Vocabulary::load(const gguf::Metadata& metadata, const LoadCo
 
   v.tokens = TRY(load_tokens(metadata, control));
   v.types = TRY(load_types(metadata, v.size()));
-  if (v.kind == Kind::spm) v.scores = TRY(load_scores(metadata, v.size()));
+  const bool has_scores = v.kind == Kind::spm || v.kind == Kind::ugm || v.kind == Kind::plamo2;
+  if (has_scores) v.scores = TRY(load_scores(metadata, v.size()));
+  if (v.kind == Kind::ugm) v.charsmap = TRY(load_charsmap(metadata));
   TRY(load_special_ids(v, metadata));
   apply_token_names(v);
   TRY(check_special_texts(v));
@@ -301,10 +324,14 @@ Result<Vocabulary> Vocabulary::load(const gguf::Metadata& metadata, const LoadCo
                     pre);
   if (v.kind == Kind::bpe) v.merges = TRY(load_merges(v, metadata, control));
 
-  v.add_bos = TRY(metadata.boolean_or("tokenizer.ggml.add_bos_token", v.kind != Kind::bpe || v.rules->add_bos));
+  const bool usually_bos = v.kind == Kind::bpe ? v.rules->add_bos : v.kind == Kind::spm || v.kind == Kind::wpm;
+  v.add_bos = TRY(metadata.boolean_or("tokenizer.ggml.add_bos_token", usually_bos));
   // Gemma 4 files say false; the model was trained with it.
   if (v.kind == Kind::bpe && v.rules->whole_newline_runs) v.add_bos = true;
-  v.add_eos = TRY(metadata.boolean_or("tokenizer.ggml.add_eos_token", v.kind == Kind::wpm));
+  const bool usually_eos = v.kind == Kind::wpm || v.kind == Kind::ugm;
+  v.add_eos = TRY(metadata.boolean_or("tokenizer.ggml.add_eos_token", usually_eos));
+  v.add_sep = TRY(metadata.boolean_or("tokenizer.ggml.add_sep_token", v.kind == Kind::wpm));
+  v.merges_spaces = TRY(metadata.boolean_or("tokenizer.ggml.remove_extra_whitespaces", false));
   v.add_space_prefix = TRY(metadata.boolean_or("tokenizer.ggml.add_space_prefix", v.kind == Kind::spm));
   const bool lowercase = v.kind != Kind::bpe || !v.rules->drop_gaps;
   v.lowercase = TRY(metadata.boolean_or("tokenizer.ggml.normalizer.lowercase", lowercase));

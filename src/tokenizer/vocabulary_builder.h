@@ -1,7 +1,8 @@
 #pragma once
-// Vocabularies made by hand, for tests and fuzzers: metadata as a file would hold it.
+// For tests and fuzzers: hand-made vocabularies, as metadata of a file.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -120,7 +121,7 @@ struct VocabularyBuilder {
     scores.push_back(score);
     return *this;
   }
-  // A merge and the token it makes.
+  // A merge and its resulting token.
   VocabularyBuilder& merge(std::string_view left, std::string_view right) {
     merges.push_back(std::string(left) + " " + std::string(right));
     return add(std::string(left) + std::string(right));
@@ -139,13 +140,28 @@ struct VocabularyBuilder {
     metadata.set_text("tokenizer.ggml.model", model);
     metadata.set_strings("tokenizer.ggml.tokens", tokens);
     metadata.set_ints("tokenizer.ggml.token_type", types);
-    if (model == "llama") metadata.set_floats("tokenizer.ggml.scores", scores);
-    if (model != "llama" && model != "bert") metadata.set_strings("tokenizer.ggml.merges", merges);
+    const bool has_scores = model == "llama" || model == "t5" || model == "plamo2";
+    if (has_scores) metadata.set_floats("tokenizer.ggml.scores", scores);
+    if (!has_scores && model != "bert") metadata.set_strings("tokenizer.ggml.merges", merges);
     return metadata;
   }
 };
 
 // Small vocabularies of each kind, with all their parts: every byte, some words, special tokens of every type.
+
+inline VocabularyBuilder bytes_of_plamo2() {
+  VocabularyBuilder v;
+  v.add("<|plamo:unk|>", 2).add("<|plamo:bos|>", 3).add("<|plamo:eos|>", 3).add("<|plamo:pad|>", 3).add_bytes();
+  return v;
+}
+
+inline VocabularyBuilder small_plamo2() {
+  VocabularyBuilder v = bytes_of_plamo2();
+  v.add("a", 1, -3).add("aa", 1, -6).add("b", 1, -3).add(" ", 1, -2).add("hello", 1, -5).add("hell", 1, -4);
+  v.add("o", 1, -3).add(" world", 1, -6).add("wor", 1, -4).add("中", 1, -5).add("中文", 1, -9).add("e", 1, -2000);
+  v.add("never", 1, -std::numeric_limits<float>::infinity()).add("<|tool|>", 4, 0);
+  return v;
+}
 
 inline VocabularyBuilder small_spm() {
   VocabularyBuilder v;
@@ -195,6 +211,55 @@ inline VocabularyBuilder small_wpm() {
   for (const char* piece : {"▁hello", "▁wor", "ld", "▁,", "▁!", "▁un", "aff", "able", "▁中", "▁a", "a"}) v.add(piece);
   v.metadata.set_u32("tokenizer.ggml.unknown_token_id", 1).set_u32("tokenizer.ggml.cls_token_id", 2);
   v.metadata.set_u32("tokenizer.ggml.seperator_token_id", 3).set_u32("tokenizer.ggml.mask_token_id", 4);
+  return v;
+}
+
+// A normalising table that maps "A" to "a", U+2460 to "1" and a tab to a space (charsmap.h).
+inline std::vector<uint8_t> small_charsmap() {
+  const std::string replacements = std::string(
+      "a\0"
+      "1\0"
+      " \0",
+      6);
+  std::vector<uint32_t> units(1024);
+  // The nodes of each text are at the text's own base plus the byte.
+  const auto unit = [](uint32_t label, bool ends, uint32_t base) { return label | (ends ? 0x100u : 0) | base << 10; };
+  const auto put = [&](uint32_t at, uint8_t byte, bool ends, uint32_t next) {
+    units[at ^ byte] = unit(byte, ends, (at ^ byte) ^ next);
+  };
+  constexpr uint32_t kRoot = 256;
+  units[0] = unit(0, false, kRoot);
+  put(kRoot, 'A', true, 1);
+  units[1] = 0x8000'0000u;
+  put(kRoot, '\t', true, 2);
+  units[2] = 0x8000'0004u;
+  put(kRoot, 0xE2, false, 512);
+  put(512, 0x91, false, 768);
+  put(768, 0xA0, true, 3);
+  units[3] = 0x8000'0002u;
+  std::vector<uint8_t> bytes;
+  const auto append = [&](uint32_t value) {
+    for (int i = 0; i < 4; i++) bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
+  };
+  append(static_cast<uint32_t>(units.size() * 4));
+  for (const uint32_t value : units) append(value);
+  bytes.insert(bytes.end(), replacements.begin(), replacements.end());
+  return bytes;
+}
+
+// The unigram model of T5 and XLM-RoBERTa.
+inline VocabularyBuilder small_ugm() {
+  VocabularyBuilder v;
+  v.add("<pad>", 3).add("</s>", 3).add("<unk>", 2).add("<s>", 3);
+  float score = -1;
+  for (const char* piece : {"▁", "▁hello", "▁hell", "o", "▁wor", "ld", "▁world", "a", "aa", "1", "h", "e", "l", "s"}) {
+    v.add(piece, 1, score);
+    score -= 0.5f;
+  }
+  v.add("<extra>", 4, -50);
+  v.metadata.set_bool("tokenizer.ggml.add_space_prefix", true)
+      .set_bool("tokenizer.ggml.remove_extra_whitespaces", true);
+  v.metadata.set_bytes("tokenizer.ggml.precompiled_charsmap", small_charsmap());
   return v;
 }
 

@@ -53,7 +53,7 @@ TEST(Vocabulary, LoadsTheStoryModelsTokens) {
 }
 
 TEST(Vocabulary, RefusesKindsItDoesNotKnow) {
-  for (const char* model : {"t5", "rwkv", "plamo2", "none", "no_vocab", "", "LLAMA"}) {
+  for (const char* model : {"rwkv", "hybriddna", "none", "no_vocab", "", "LLAMA"}) {
     expect_refused(small_spm().finish(model), ErrorCode::tokenizer_kind, "tokenizer.ggml.model");
   }
   expect_refused(small_spm().finish("llama").remove("tokenizer.ggml.model"), ErrorCode::gguf_key_missing, "model");

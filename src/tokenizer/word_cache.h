@@ -1,6 +1,6 @@
 #pragma once
-// The tokens of words already seen in one text. Nothing is stored but where a word stood and where its tokens went, so
-// a hit is a comparison with the earlier text and a copy of the earlier tokens.
+// The tokens of words already seen in one text. An entry is only the position of the word and of its tokens, so a hit
+// is a comparison with the earlier text and a copy of the earlier tokens.
 
 #include <algorithm>
 #include <bit>
@@ -20,9 +20,9 @@ class WordCache {
     if (n_bytes >= kLeastText) slots_.resize(std::min(std::bit_floor(n_bytes / 8), kMostSlots));
   }
 
-  // Appends the tokens of `word`, a view into `text`, if it was seen before with the same `salt`; else compute()
-  // appends them and their place is kept. compute's result is returned, true on a hit. Between calls `text` may grow at
-  // its end.
+  // Appends the tokens of `word`, a view into `text`. If the word was seen before with the same `salt`, copies its
+  // tokens and returns true; else calls compute(), which appends them, and returns its result. Between calls `text` may
+  // grow at its end.
   template <class Compute>
   bool tokens_of(std::string_view word, std::string_view text, uint32_t salt, const Compute& compute) {
     if (slots_.empty() || word.size() > kMostBytes) return compute();

@@ -1,6 +1,6 @@
 #pragma once
-// WordPiece, as BERT does it: text is cleaned and cut at white space and punctuation; each word is spelled with the
-// longest tokens from its left. A word that cannot be spelled is one unknown token.
+// WordPiece as in BERT: text is cleaned and split at white space and punctuation; each word is segmented from its left
+// into the longest tokens. A word that cannot be segmented is one unknown token.
 //
 // Threads: immutable.
 
@@ -33,7 +33,7 @@ class WpmModel {
 
     const WpmModel& model_;
     std::vector<TokenId>& out_;
-    std::string word_;  // after the mark that stands for the start of a word
+    std::string word_;  // preceded by the marker for the start of a word
     size_t n_characters_ = 0;
   };
 

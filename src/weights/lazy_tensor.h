@@ -12,13 +12,13 @@
 namespace rocmforge {
 
 using WeightId = Id<struct WeightIdTag>;
-// A unit: weights that are loaded and evicted together (a streamed layer or an expert). Only under a memory budget.
-using UnitId = Id<struct UnitIdTag>;
+// A group: weights that are loaded and evicted together (a streamed layer or an expert). Only under a memory budget.
+using GroupId = Id<struct GroupIdTag>;
 
 enum class LoadState : uint8_t {
   unloaded,
-  loading,    // queued, or pieces being read and landed
-  in_flight,  // every piece is copied; the completion event is being recorded
+  loading,    // queued, or chunks being read and landed
+  in_flight,  // every chunk is copied; the completion event is being recorded
   resident,
   failed,  // the next get or prefetch tries again
 };
@@ -32,6 +32,7 @@ struct WeightRequest {
   std::string_view part = {};  // distinguishes the weights of one tensor; empty: the whole tensor
   // The expert's index in its stage, from 0, for one matrix of a stack of experts. Only rows routed to it need it.
   std::optional<uint32_t> expert = {};
+  bool stays = false;  // never streamed, even if its stage is
 };
 
 // A handle to one weight: what is known without reading it. Its content is reached through a Lease.
@@ -46,7 +47,8 @@ struct LazyTensor {
   uint64_t packed_bytes = 0;
   std::optional<uint32_t> expert = {};  // expert index in its stage
   uint64_t address = 0;                 // offset into the placement's arena; for a streamed weight, into its cache slot
-  std::optional<UnitId> unit = {};      // the unit of a streamed weight
+  std::optional<GroupId> group = {};    // the group of a streamed weight
+  bool stays = false;                   // never streamed
 };
 
 }  // namespace rocmforge

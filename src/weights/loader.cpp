@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "base/trace.h"
 #include "gguf/format.h"
-#include "weights/piece_reader.h"
+#include "weights/chunk_reader.h"
 
 namespace rocmforge {
 namespace {
@@ -25,12 +26,16 @@ Result<void> without_exceptions(Work&& work) noexcept try {
   return error_of(exception);
 }
 
+TraceSpan span_of(std::string_view name, const LazyTensor& weight, uint64_t n_bytes) {
+  return TraceSpan("weights", name, {{{"tensor", weight.name}, {"stage", uint64_t{weight.stage}}, {"bytes", n_bytes}}});
+}
+
 }  // namespace
 
 // One load of one weight. Guarded by the loader's mutex.
 struct Loader::Flight {
   uint64_t next_row = 0;  // the first that no loader has taken
-  size_t n_working = 0;   // pieces taken and not yet done with
+  size_t n_working = 0;   // chunks taken and not yet done with
   size_t n_waiters = 0;   // calls that get a lease when it lands
   bool landed = false;    // published, the leases given
   bool over = false;      // landed or failed, and the waiters may go
@@ -84,7 +89,7 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
       clock_(std::move(clock)),
       cleared_{ErrorCode::cancelled, "not loaded: the store is being cleared"},
       words_(table.size() + table.n_stages() + 1),
-      berths_(table),
+      slots_(table),
       flights_(table.size()),
       is_full_(table.pools().size()),
       n_experts_absent_(table.n_stages()) {
@@ -94,7 +99,7 @@ Loader::Loader(const WeightTable& table, const gguf::GgufFile& file, Placement& 
   for (const LazyTensor& weight : table.tensors()) {
     counts_.total_bytes += weight.file_bytes;
     if (weight.expert) n_experts_absent_[weight.stage]++;
-    words_[weight.id.value].unit = weight.unit;
+    words_[weight.id.value].group = weight.group;
   }
 }
 
@@ -110,32 +115,32 @@ Error Loader::named(const Error& error, WeightId id) const noexcept try {
 
 std::optional<uint64_t> Loader::address(WeightId id) const {
   const LazyTensor& weight = table_.tensor(id);
-  if (!weight.unit) return weight.address;
-  const auto berth = berths_.address(*weight.unit);
-  return berth ? std::optional(*berth + weight.address) : std::nullopt;
+  if (!weight.group) return weight.address;
+  const auto slot = slots_.address(*weight.group);
+  return slot ? std::optional(*slot + weight.address) : std::nullopt;
 }
 
 bool Loader::try_lease(WeightId id) {
   if (!word(id).try_lease()) return false;
-  if (const auto unit = unit_of(id)) berths_.used(*unit);
+  if (const auto group = group_of(id)) slots_.used(*group);
   return true;
 }
 
-// More units than cache slots can never be resident at once.
+// More groups than cache slots can never be resident at once.
 Result<void> Loader::check_room(std::span<const WeightId> ids) const {
   if (table_.pools().empty()) return {};
-  std::vector<std::pair<uint32_t, UnitId>> units;
+  std::vector<std::pair<uint32_t, GroupId>> groups;
   for (const WeightId id : ids) {
-    if (const auto unit = unit_of(id)) units.emplace_back(table_.unit(*unit).pool, *unit);
+    if (const auto group = group_of(id)) groups.emplace_back(table_.group(*group).pool, *group);
   }
-  std::ranges::sort(units);
-  const auto last = std::ranges::unique(units).begin();
+  std::ranges::sort(groups);
+  const auto last = std::ranges::unique(groups).begin();
   for (uint32_t pool = 0; pool < table_.pools().size(); pool++) {
-    const auto n = std::count_if(units.begin(), last, [&](const auto& unit) { return unit.first == pool; });
-    if (std::cmp_greater(n, table_.pools()[pool].n_berths)) {
+    const auto n = std::count_if(groups.begin(), last, [&](const auto& group) { return group.first == pool; });
+    if (std::cmp_greater(n, table_.pools()[pool].n_slots)) {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("weights: {} groups of weights asked for at once, the budget has room for {}", n,
-                               table_.pools()[pool].n_berths)};
+                               table_.pools()[pool].n_slots)};
     }
   }
   return {};
@@ -161,7 +166,10 @@ Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unatten
   Taken taken(*this, ids, n_hits);
   for (const auto& [flight, unattended] : taken.join_rest()) {
     if (!flight) continue;
-    flight->ended.wait(lock, [&] { return flight->over; });
+    {
+      const TraceSpan span("weights", "wait");
+      flight->ended.wait(lock, [&] { return flight->over; });
+    }
     if (flight->error) {
       was_unattended = unattended;
       return *flight->error;
@@ -173,7 +181,7 @@ Result<void> Loader::lease_once(std::span<const WeightId> ids, bool& was_unatten
 
 // A streamed weight is released under the mutex: a load may wait for its slot.
 void Loader::release(WeightId id) {
-  if (!unit_of(id) && word(id).try_release()) return;
+  if (!group_of(id) && word(id).try_release()) return;
   const Lock lock(mutex_);
   word(id).release();
   quiet_.notify_all();
@@ -195,7 +203,7 @@ void Loader::prefetch(std::span<const WeightId> ids) {
 
 void Loader::give_back(std::span<const WeightId> ids) {
   for (const WeightId id : ids) {
-    if (const auto unit = unit_of(id)) berths_.done(*unit);
+    if (const auto group = group_of(id)) slots_.done(*group);
   }
 }
 
@@ -211,7 +219,7 @@ Loader::Joined Loader::join(WeightId id) {
   switch (word(id).state()) {
     case LoadState::resident:
       word(id).lease();
-      if (const auto unit = unit_of(id)) berths_.used(*unit);
+      if (const auto group = group_of(id)) slots_.used(*group);
       return {};
     case LoadState::loading:
     case LoadState::in_flight:
@@ -256,6 +264,7 @@ void Loader::start_threads(WeightId id) {
 }
 
 void Loader::work(size_t loader) {
+  name_this_thread("loader");
   Lock lock(mutex_);
   while (true) {
     work_posted_.wait(lock, [&] { return stopping_ || (!queue_.empty() && !is_stuck_ && arena_ != Arena::reserving); });
@@ -264,13 +273,13 @@ void Loader::work(size_t loader) {
       reserve(lock);
       continue;
     }
-    const std::optional<Piece> piece = take_piece();
-    is_stuck_ = !piece;
+    const std::optional<Chunk> chunk = take_chunk();
+    is_stuck_ = !chunk;
     if (is_stuck_) continue;
     lock.unlock();
-    const Result<void> landed = without_exceptions([&] { return load_piece(*piece, loader); });
+    const Result<void> landed = without_exceptions([&] { return load_chunk(*chunk, loader); });
     lock.lock();
-    end_piece(lock, *piece, landed, loader);
+    end_chunk(lock, *chunk, landed, loader);
   }
 }
 
@@ -291,17 +300,17 @@ void Loader::reserve(Lock& lock) {
 }
 
 bool Loader::has_place(WeightId id) {
-  const auto unit = unit_of(id);
-  if (!unit) return true;
-  const uint32_t pool = table_.unit(*unit).pool;
-  if (is_full_[pool] && !berths_.has(*unit)) return false;
-  is_full_[pool] = !berths_.claim(*unit, [this](UnitId tenant) { return empty(tenant); });
+  const auto group = group_of(id);
+  if (!group) return true;
+  const uint32_t pool = table_.group(*group).pool;
+  if (is_full_[pool] && !slots_.has(*group)) return false;
+  is_full_[pool] = !slots_.claim(*group, [this](GroupId tenant) { return empty(tenant); });
   return !is_full_[pool];
 }
 
-bool Loader::empty(UnitId unit) {
+bool Loader::empty(GroupId group) {
   const auto is_idle = [&](WeightId id) { return !flights_[id.value] && word(id).n_leases() == 0; };
-  const auto& weights = table_.unit(unit).weights;
+  const auto& weights = table_.group(group).weights;
   // A hit may come between the two looks: what has left by then is read again.
   return std::ranges::all_of(weights, is_idle) && std::ranges::all_of(weights, [&](WeightId id) {
            if (word(id).state() != LoadState::resident) return true;
@@ -316,70 +325,74 @@ void Loader::unstick() {
   if (!queue_.empty()) work_posted_.notify_all();
 }
 
-std::optional<Loader::Piece> Loader::take_piece() {
+std::optional<Loader::Chunk> Loader::take_chunk() {
   is_full_.assign(is_full_.size(), false);
   const auto next = queue_.first([this](WeightId queued) { return has_place(queued); });
   if (!next) return std::nullopt;
   const WeightId id = *next;
   const uint64_t total_rows = table_.tensor(id).shape.n_rows;
-  Piece piece{id, flights_[id.value]};
-  Flight& flight = *piece.flight;
-  piece.first_row = flight.next_row;
-  piece.n_rows = std::min(table_.piece_rows(id), total_rows - flight.next_row);
-  flight.next_row += piece.n_rows;
+  Chunk chunk{id, flights_[id.value]};
+  Flight& flight = *chunk.flight;
+  chunk.first_row = flight.next_row;
+  chunk.n_rows = std::min(table_.chunk_rows(id), total_rows - flight.next_row);
+  flight.next_row += chunk.n_rows;
   flight.n_working++;
   if (flight.next_row == total_rows) queue_.remove(id);
-  return piece;
+  return chunk;
 }
 
-Result<void> Loader::load_piece(const Piece& piece, size_t loader) {
-  const LazyTensor& weight = table_.tensor(piece.id);
+Result<void> Loader::load_chunk(const Chunk& chunk, size_t loader) {
+  const LazyTensor& weight = table_.tensor(chunk.id);
   const File& file = file_.file(weight.shard);
-  if (piece.first_row == 0) TRY(check_unchanged(file));
+  if (chunk.first_row == 0) TRY(check_unchanged(file));
   const uint64_t row_bytes = weight.shape.row_bytes();
   const auto staging = TRY(placement_.staging(loader));
-  const auto rows =
-      TRY(read_piece(file, weight.file_offset + piece.first_row * row_bytes, piece.n_rows * row_bytes, staging));
-  return placement_.land(*address(piece.id), weight.shape, piece.first_row, rows, loader);
+  const auto rows = TRY([&] {
+    const auto span = span_of("read", weight, chunk.n_rows * row_bytes);
+    return read_chunk(file, weight.file_offset + chunk.first_row * row_bytes, chunk.n_rows * row_bytes, staging);
+  }());
+  const auto span = span_of("land", weight, rows.size());
+  return placement_.land(*address(chunk.id), weight.shape, chunk.first_row, rows, loader);
 }
 
 // The second look at the file makes sure that no byte was read after it changed.
 Result<void> Loader::finish_weight(WeightId id, size_t loader) {
   const LazyTensor& weight = table_.tensor(id);
   TRY(check_unchanged(file_.file(weight.shard)));
+  const auto span = span_of("finish", weight, weight.file_bytes);
   const std::lock_guard guard(finish_mutex_);
   return placement_.finish(*address(id), weight.shape, loader);
 }
 
-void Loader::end_piece(Lock& lock, const Piece& piece, const Result<void>& landed, size_t loader) {
-  const LazyTensor& weight = table_.tensor(piece.id);
-  Flight& flight = *piece.flight;
+void Loader::end_chunk(Lock& lock, const Chunk& chunk, const Result<void>& landed, size_t loader) {
+  const LazyTensor& weight = table_.tensor(chunk.id);
+  Flight& flight = *chunk.flight;
   flight.n_working--;
   if (landed.ok()) {
     counts_.n_reads++;
-    counts_.read_bytes += piece.n_rows * weight.shape.row_bytes();
+    counts_.read_bytes += chunk.n_rows * weight.shape.row_bytes();
   } else if (!flight.error) {
-    flight.error = named(landed.error(), piece.id);
-    queue_.remove(piece.id);
+    flight.error = named(landed.error(), chunk.id);
+    queue_.remove(chunk.id);
   }
 
   const bool all_taken = flight.error || flight.next_row == weight.shape.n_rows;
   if (flight.n_working > 0 || !all_taken) return report(lock);
 
   if (!flight.error) {
-    word(piece.id).move_to(LoadState::in_flight);
+    word(chunk.id).move_to(LoadState::in_flight);
     lock.unlock();
-    const Result<void> finished = without_exceptions([&] { return finish_weight(piece.id, loader); });
+    const Result<void> finished = without_exceptions([&] { return finish_weight(chunk.id, loader); });
     lock.lock();
-    if (!finished.ok()) flight.error = named(finished.error(), piece.id);
+    if (!finished.ok()) flight.error = named(finished.error(), chunk.id);
   }
-  if (flight.error) placement_.give_up(*address(piece.id), weight.shape);
-  publish(piece.id, flight);
+  if (flight.error) placement_.give_up(*address(chunk.id), weight.shape);
+  publish(chunk.id, flight);
   report(lock);
   wake(flight);
 }
 
-// Abandons loads that have not begun; pieces under way end first. REQUIRES: queued
+// Abandons loads that have not begun; chunks under way end first. REQUIRES: queued
 void Loader::abandon(WeightId id, const Error& error) {
   const std::shared_ptr<Flight> flight = flights_[id.value];
   flight->error = named(error, id);
@@ -416,10 +429,10 @@ void Loader::wake(Flight& flight) {
 void Loader::arrived(WeightId id) {
   n_resident_++;
   const LazyTensor& weight = table_.tensor(id);
-  if (weight.expert && --n_experts_absent_[weight.stage] == 0 && !weight.unit) {
+  if (weight.expert && --n_experts_absent_[weight.stage] == 0 && !weight.group) {
     word(all_experts(weight.stage)).publish(0);
   }
-  if (all_resident() && table_.units().empty()) word(all_weights()).publish(0);
+  if (all_resident() && table_.groups().empty()) word(all_weights()).publish(0);
 }
 
 void Loader::left(WeightId id) {
@@ -469,7 +482,7 @@ void Loader::clear() {
     quiet_.wait(lock, [&] { return word(weight.id).state() != LoadState::resident || try_unload(weight.id); });
     word(weight.id).move_to(LoadState::unloaded);
   }
-  berths_.reset();
+  slots_.reset();
 
   stopping_ = true;
   work_posted_.notify_all();

@@ -2,12 +2,12 @@
 // The engine of a WeightStore: threads that read weights into a placement, and the calls that wait for them.
 //
 // A load is called a flight. It begins with the first request for a weight that is not resident. All loader threads
-// take its pieces (chunks of rows) one by one under the mutex, and read and copy them outside of it. The thread that
-// completes the last piece finishes the weight and publishes it with a lease for every waiting call. A failed piece
+// take its chunks (some rows each) one by one under the mutex, and read and copy them outside of it. The thread that
+// completes the last chunk finishes the weight and publishes it with a lease for every waiting call. A failed chunk
 // ends its flight; only the calls that waited for that flight see the error.
 //
-// A streamed weight (weight_table.h) is read into a cache slot, which its unit gets when the first piece is taken. If
-// no slot is free, a unit without leases and loads is evicted. If there is none, the flight stays queued and other
+// A streamed weight (weight_table.h) is read into a cache slot, which its group gets when the first chunk is taken. If
+// no slot is free, a group without leases and loads is evicted. If there is none, the flight stays queued and other
 // flights go on.
 //
 // Threads: everything may be called from any thread, except that the progress callback must not call on_progress or
@@ -32,7 +32,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "gguf/reader.h"
-#include "weights/berths.h"
+#include "weights/cache_slots.h"
 #include "weights/load_queue.h"
 #include "weights/loading_stats.h"
 #include "weights/placement.h"
@@ -78,7 +78,7 @@ class Loader {
 
  private:
   struct Flight;
-  struct Piece {
+  struct Chunk {
     WeightId id;
     std::shared_ptr<Flight> flight;
     uint64_t first_row = 0;
@@ -87,12 +87,12 @@ class Loader {
   using Lock = std::unique_lock<std::mutex>;
   struct alignas(64) PaddedWord {  // padded to a cache line: hits on neighbours do not contend
     WeightWord word;
-    std::optional<UnitId> unit;  // as in the table; stored here so that a hit touches one cache line
+    std::optional<GroupId> group;  // as in the table; stored here so that a hit touches one cache line
   };
 
   WeightWord& word(WeightId id) { return words_[id.value].word; }
   Error named(const Error& error, WeightId id) const noexcept;
-  std::optional<UnitId> unit_of(WeightId id) const { return words_[id.value].unit; }
+  std::optional<GroupId> group_of(WeightId id) const { return words_[id.value].group; }
   Result<void> check_room(std::span<const WeightId> ids) const;
 
   // What a call waits for; null if the weight was resident and is now leased. `unattended`: the load was under way
@@ -108,9 +108,9 @@ class Loader {
   Joined join(WeightId id);
   std::shared_ptr<Flight> begin(WeightId id, Urgency urgency);
   void start_threads(WeightId id);
-  std::optional<Piece> take_piece();
+  std::optional<Chunk> take_chunk();
   bool has_place(WeightId id);
-  bool empty(UnitId unit);
+  bool empty(GroupId group);
   void unstick();
   bool try_unload(WeightId id);
   void arrived(WeightId id);
@@ -122,12 +122,12 @@ class Loader {
 
   // Called and left with the mutex held; may unlock it in between:
   void reserve(Lock& lock);
-  void end_piece(Lock& lock, const Piece& piece, const Result<void>& landed, size_t loader);
+  void end_chunk(Lock& lock, const Chunk& chunk, const Result<void>& landed, size_t loader);
   void report(Lock& lock);
 
   // Without the mutex:
   void work(size_t loader);
-  Result<void> load_piece(const Piece& piece, size_t loader);
+  Result<void> load_chunk(const Chunk& chunk, size_t loader);
   Result<void> finish_weight(WeightId id, size_t loader);
 
   const WeightTable& table_;
@@ -138,17 +138,17 @@ class Loader {
   const Error cleared_;            // allocated ahead
   std::vector<PaddedWord> words_;  // of the weights, then of each stage's experts together, then of all weights
   std::atomic<size_t> n_resident_ = 0;
-  Berths berths_;
+  CacheSlots slots_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_posted_;  // for loaders
   std::condition_variable quiet_;        // for evict and clear: a flight or an awaited lease has ended
   // Guarded by mutex_:
   enum class Arena : uint8_t { absent, reserving, ready } arena_ = Arena::absent;
-  LoadQueue queue_;                               // flights with pieces nobody has taken
+  LoadQueue queue_;                               // flights with chunks nobody has taken
   std::vector<std::shared_ptr<Flight>> flights_;  // by weight; null: none
   size_t n_flights_ = 0;
-  std::vector<bool> is_full_;             // by pool, during the search for a piece
+  std::vector<bool> is_full_;             // by pool, during the search for a chunk
   std::vector<size_t> n_experts_absent_;  // by stage: number of expert weights not resident
   std::vector<std::thread> threads_;
   bool is_stuck_ = false;  // no queued load can get a slot until a lease or a load ends

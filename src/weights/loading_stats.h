@@ -13,7 +13,7 @@ struct LoadingStats {
   uint64_t total_bytes = 0, loaded_bytes = 0, loading_bytes = 0;
 
   // Since the store was made.
-  uint64_t n_reads = 0;  // pieces read from the file and landed
+  uint64_t n_reads = 0;  // chunks read from the file and landed
   uint64_t read_bytes = 0;
   uint64_t n_hits = 0;      // gets that found the weight resident
   uint64_t n_loads = 0;     // loads begun

@@ -4,7 +4,7 @@
 //
 // A placement owns one arena. The store computes every weight's final address (an offset into the arena) before the
 // arena exists; reserve() then allocates it at once, and nothing more is allocated until release(). File bytes arrive
-// in pieces of whole rows, each from a loader's staging buffer; land() converts a piece to the kernels' layout and
+// in chunks of whole rows, each from a loader's staging buffer; land() converts a chunk to the kernels' layout and
 // stores it at its address.
 //
 // Threads: land() and staging() are called by several loaders at once, each with its own index and never with
@@ -39,9 +39,9 @@ class Placement {
 
   // Bytes of the weight in the kernels' layout: at most 1.03 x its file bytes plus 4 KiB.
   virtual uint64_t packed_bytes(const WeightShape& shape) const = 0;
-  // Pieces passed to land() begin at a multiple of this many rows (the layout may interleave that many).
+  // Chunks passed to land() begin at a multiple of this many rows (the layout may interleave that many).
   virtual uint64_t rows_per_unit(const WeightShape& shape) const = 0;
-  // The minimum size of a staging buffer. A piece has at most this less two kDirectAlignment, which a direct read may
+  // The minimum size of a staging buffer. A chunk has at most this less two kDirectAlignment, which a direct read may
   // need around it. A weight with an indivisible group of rows larger than that is refused.
   virtual size_t staging_bytes() const = 0;
 

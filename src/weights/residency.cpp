@@ -21,7 +21,7 @@ std::vector<bool> spread(size_t n_stages, size_t n) {
 struct OwnBytes {
   uint64_t resident = 0;
   uint64_t largest_streamed = 0;
-  CheckedU64 total() const { return CheckedU64(largest_streamed) * kStageBerths + resident; }
+  CheckedU64 total() const { return CheckedU64(largest_streamed) * kStageSlots + resident; }
 };
 
 OwnBytes own_bytes(std::span<const StageBytes> stages, const std::vector<bool>& streamed) {
@@ -48,28 +48,28 @@ Result<Residency> choose_residency(std::span<const StageBytes> stages, uint64_t 
     total += stage.own + stage.experts;
     n_experts += stage.n_experts;
     n_experts_least = std::max(n_experts_least, stage.n_experts);
-    residency.experts.berth_bytes = std::max(residency.experts.berth_bytes, stage.largest_expert);
+    residency.experts.slot_bytes = std::max(residency.experts.slot_bytes, stage.largest_expert);
   }
   if (total <= budget_bytes) {
     residency.experts = {};
     return residency;
   }
 
-  const uint64_t expert_bytes = residency.experts.berth_bytes;
+  const uint64_t expert_bytes = residency.experts.slot_bytes;
   const CheckedU64 least_experts = CheckedU64(expert_bytes) * n_experts_least;
   // Fewer than this streamed would take no less than all of them resident.
   const size_t n_layers = stages.size() > 2 ? stages.size() - 2 : 0;
   CheckedU64 least = 0;
   for (size_t n_streamed = 0; n_streamed <= n_layers; n_streamed++) {
-    if (n_streamed > 0 && n_streamed <= kStageBerths) continue;
+    if (n_streamed > 0 && n_streamed <= kStageSlots) continue;
     if (n_streamed > 0) residency.streamed = spread(stages.size(), n_streamed);
     const OwnBytes own = own_bytes(stages, residency.streamed);
     least = own.total() + least_experts;
     if (!least.fits(budget_bytes)) continue;
-    if (n_streamed > 0) residency.stages = {own.largest_streamed, kStageBerths};
+    if (n_streamed > 0) residency.stages = {own.largest_streamed, kStageSlots};
     if (expert_bytes > 0) {
       const uint64_t n_fit = (budget_bytes - own.total().value()) / expert_bytes;
-      residency.experts.n_berths = static_cast<uint32_t>(std::min(n_experts, n_fit));
+      residency.experts.n_slots = static_cast<uint32_t>(std::min(n_experts, n_fit));
     }
     return residency;
   }

@@ -3,7 +3,7 @@
 //
 // A pass uses the stages in the same order every time, so the most recently used stage is the one needed last: keeping
 // recent ones (LRU) would keep the wrong ones. Instead a fixed set of layers stays resident, and the others are
-// streamed through two cache slots ("berths"): one is used while the next layer is read into the other. The streamed
+// streamed through two cache slots: one is used while the next layer is read into the other. The streamed
 // layers are spread evenly over the model, so that resident layers compute while streamed ones arrive.
 //
 // Experts are used in no fixed order. They share the remaining cache slots with LRU eviction. There are slots for at
@@ -28,14 +28,14 @@ struct StageBytes {
 struct Residency {
   // Cache slots of one size.
   struct Pool {
-    uint64_t berth_bytes = 0;
-    uint32_t n_berths = 0;  // 0: no weights of this kind are streamed
+    uint64_t slot_bytes = 0;
+    uint32_t n_slots = 0;  // 0: no weights of this kind are streamed
   };
   std::vector<bool> streamed;  // by stage: its own weights are streamed through a slot of `stages`
   Pool stages, experts;
 };
 
-inline constexpr uint32_t kStageBerths = 2;
+inline constexpr uint32_t kStageSlots = 2;
 
 // out_of_memory: too little even with every layer streamed. The first and the last stage are always resident.
 // REQUIRES: all sizes together fit 64 bits

@@ -23,10 +23,10 @@ size_t n_streamed(const Residency& residency) {
 
 // What the choice takes of the arena.
 uint64_t taken(std::span<const StageBytes> stages, const Residency& r) {
-  uint64_t total = r.stages.berth_bytes * r.stages.n_berths + r.experts.berth_bytes * r.experts.n_berths;
+  uint64_t total = r.stages.slot_bytes * r.stages.n_slots + r.experts.slot_bytes * r.experts.n_slots;
   for (size_t i = 0; i < stages.size(); i++) {
     if (!r.streamed[i]) total += stages[i].own;
-    if (r.experts.n_berths == 0) total += stages[i].experts;
+    if (r.experts.n_slots == 0) total += stages[i].experts;
   }
   return total;
 }
@@ -34,24 +34,24 @@ uint64_t taken(std::span<const StageBytes> stages, const Residency& r) {
 TEST(Residency, NothingMovesWhenEverythingFits) {
   const Residency r = *choose_residency(dense(8), 230);
   EXPECT_EQ(n_streamed(r), 0u);
-  EXPECT_EQ(r.stages.n_berths, 0u);
-  EXPECT_EQ(r.experts.n_berths, 0u);
+  EXPECT_EQ(r.stages.n_slots, 0u);
+  EXPECT_EQ(r.experts.n_slots, 0u);
 }
 
-// 150 for embedding and output, 20 for two berths: 30 are left for three layers that stay.
+// 150 for embedding and output, 20 for two slots: 30 are left for three layers that stay.
 TEST(Residency, StreamsAsFewLayersAsItCanSpreadOverTheModel) {
   const Residency r = *choose_residency(dense(8), 209);
   EXPECT_EQ(r.streamed, (std::vector<bool>{false, false, true, false, true, true, false, true, true, false}));
-  EXPECT_EQ(r.stages.n_berths, 2u);
-  EXPECT_EQ(r.stages.berth_bytes, 10u);
+  EXPECT_EQ(r.stages.n_slots, 2u);
+  EXPECT_EQ(r.stages.slot_bytes, 10u);
 }
 
-TEST(Residency, ABerthHoldsTheLargestStreamedLayer) {
+TEST(Residency, ASlotHoldsTheLargestStreamedLayer) {
   auto stages = dense(4);
   for (uint32_t i = 1; i <= 4; i++) stages[i].own = 10 * i;
   const Residency r = *choose_residency(stages, 230);
   EXPECT_EQ(n_streamed(r), 4u);
-  EXPECT_EQ(r.stages.berth_bytes, 40u);
+  EXPECT_EQ(r.stages.slot_bytes, 40u);
 }
 
 TEST(Residency, TooLittleIsAnErrorThatSaysHowMuchIsNeeded) {
@@ -73,11 +73,11 @@ TEST(Residency, ExpertsMoveBeforeLayersDoAndHaveRoomForALayersAtLeast) {
   // 190 without experts, 720 of experts.
   const Residency some = *choose_residency(stages, 500);
   EXPECT_EQ(n_streamed(some), 0u);
-  EXPECT_EQ(some.experts.berth_bytes, 24u);
-  EXPECT_EQ(some.experts.n_berths, (500u - 190) / 24);
+  EXPECT_EQ(some.experts.slot_bytes, 24u);
+  EXPECT_EQ(some.experts.n_slots, (500u - 190) / 24);
   const Residency least = *choose_residency(stages, 150 + 20 + 8 * 24);
   EXPECT_EQ(n_streamed(least), 4u);
-  EXPECT_EQ(least.experts.n_berths, 8u);
+  EXPECT_EQ(least.experts.n_slots, 8u);
   EXPECT_FALSE(choose_residency(stages, 150 + 20 + 8 * 24 - 1).ok());
 }
 
@@ -106,7 +106,7 @@ TEST(Residency, KeepsWithinAnyBudgetAndAGrowingOneStreamsNoMore) {
       EXPECT_LE(taken(stages, *r), budget);
       EXPECT_LE(n_streamed(*r), before);
       EXPECT_FALSE(r->streamed.front() || r->streamed.back());
-      EXPECT_TRUE(r->experts.n_berths == 0 || r->experts.n_berths >= 6);
+      EXPECT_TRUE(r->experts.n_slots == 0 || r->experts.n_slots >= 6);
       before = n_streamed(*r);
     }
     EXPECT_EQ(n_streamed(*choose_residency(stages, total)), 0u);

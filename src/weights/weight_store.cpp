@@ -107,14 +107,13 @@ std::optional<uint64_t> WeightStore::find_address(WeightId id) const {
 }
 
 bool WeightStore::is_streamed(uint32_t stage) const {
-  CHECK(stage < n_stages());
-  return state_->table.is_streamed(stage);
+  return stage < n_stages() && state_->table.is_streamed(stage);
 }
 
 uint64_t WeightStore::streamed_bytes() const {
   uint64_t n_bytes = 0;
   for (const LazyTensor& weight : tensors()) {
-    if (weight.unit && !weight.expert) n_bytes += weight.file_bytes;
+    if (weight.group && !weight.expert) n_bytes += weight.file_bytes;
   }
   return n_bytes;
 }
@@ -124,7 +123,7 @@ bool WeightStore::experts_move() const {
 }
 
 bool WeightStore::is_settled() const {
-  return state_->table.units().empty() && state_->loader.all_resident();
+  return state_->table.groups().empty() && state_->loader.all_resident();
 }
 
 Result<WeightStore::Lease> WeightStore::get(WeightId id) {
@@ -180,7 +179,7 @@ Result<void> WeightStore::preload_layers(std::span<const uint32_t> layers) {
     return Error{ErrorCode::invalid_argument, fmt::format("weights: layer {}: there are {}", layer, table.n_layers())};
   }
   // Side by side where every weight has its own address; one layer after the other where layers share cache slots.
-  const size_t at_once = table.units().empty() ? std::max<size_t>(layers.size(), 1) : 1;
+  const size_t at_once = table.groups().empty() ? std::max<size_t>(layers.size(), 1) : 1;
   for (size_t i = 0; i < layers.size(); i += at_once) {
     std::vector<WeightId> ids;
     for (const uint32_t layer : layers.subspan(i, std::min(at_once, layers.size() - i))) {
@@ -195,18 +194,18 @@ Result<void> WeightStore::preload_layers(std::span<const uint32_t> layers) {
 Result<void> WeightStore::preload_all() {
   const WeightTable& table = state_->table;
   std::vector<size_t> n_left;
-  for (const WeightTable::Pool& pool : table.pools()) n_left.push_back(pool.n_berths);
-  std::vector<bool> has_berth(table.units().size());
-  for (size_t i = 0; i < has_berth.size(); i++) {
-    size_t& left = n_left[table.units()[i].pool];
-    has_berth[i] = left > 0;
-    left -= has_berth[i];
+  for (const WeightTable::Pool& pool : table.pools()) n_left.push_back(pool.n_slots);
+  std::vector<bool> has_slot(table.groups().size());
+  for (size_t i = 0; i < has_slot.size(); i++) {
+    size_t& left = n_left[table.groups()[i].pool];
+    has_slot[i] = left > 0;
+    left -= has_slot[i];
   }
   std::vector<WeightId> ids;
   for (uint32_t i = 0; i < n_stages(); i++) {
     for (const WeightId id : stage_weights(i)) {
-      const auto unit = tensor(id).unit;
-      if (!unit || has_berth[unit->value]) ids.push_back(id);
+      const auto group = tensor(id).group;
+      if (!group || has_slot[group->value]) ids.push_back(id);
     }
   }
   TRY(get_all(ids));

@@ -2,7 +2,7 @@
 // The lazy weights of one model: name, shape and place in the file are known from the start; bytes are read on first
 // use.
 //
-//   unloaded --get/prefetch--> loading --last piece landed--> in_flight --event recorded--> resident
+//   unloaded --get/prefetch--> loading --last chunk landed--> in_flight --event recorded--> resident
 //       ^                         |                                                            |
 //       |                         +--error--> failed (the next get or prefetch tries again)    |
 //       +--------------------------------------- evict, clear ---------------------------------+

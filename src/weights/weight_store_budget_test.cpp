@@ -84,11 +84,35 @@ TEST_F(WeightStoreBudget, APassReadsWhatIsStreamedAndNoMore) {
   };
   const uint64_t before = settle();
   for (int i = 0; i < 5; i++) pass(*weights);
-  // Of three that take turns in two berths, one may still be there when its turn comes again.
+  // Of three that take turns in two slots, one may still be there when its turn comes again.
   const uint64_t n_read = settle() - before;
   EXPECT_LE(n_read, 5 * weights->streamed_bytes());
   EXPECT_GE(n_read, 5 * weights->streamed_bytes() * 2 / 3);
   EXPECT_LT(weights->loading_stats().loaded_bytes, weights->loading_stats().total_bytes);
+}
+
+TEST_F(WeightStoreBudget, WeightsThatAreToStayAreNotStreamedWithTheirStage) {
+  const auto file = model.open();
+  std::vector<WeightRequest> requests = model.requests(*file);
+  const auto is_norm = [](std::string_view name) { return name.ends_with(".norm"); };
+  for (WeightRequest& request : requests) request.stays = is_norm(request.tensor->name);
+  const uint64_t all = model.store(placement)->arena_bytes();
+  const auto made = WeightStore::create(file, placement, requests, {.n_loaders = 3, .budget_bytes = all * 6 / 10});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  WeightStore& weights = **made;
+  EXPECT_LE(weights.arena_bytes(), all * 6 / 10);
+  EXPECT_GT(streamed_stages(weights).size(), 2u);
+  for (int i = 0; i < 2; i++) pass(weights);
+  size_t n_norms = 0;
+  for (const LazyTensor& tensor : weights.tensors()) {
+    EXPECT_EQ(tensor.group.has_value(), weights.is_streamed(tensor.stage) && !is_norm(tensor.name)) << tensor.name;
+    if (!is_norm(tensor.name)) continue;
+    const auto lease = weights.try_get(tensor.id);
+    ASSERT_TRUE(lease.has_value()) << tensor.name << " is not there between two passes";
+    EXPECT_TRUE(model.holds(*lease));
+    n_norms++;
+  }
+  EXPECT_EQ(n_norms, kLayers);
 }
 
 TEST_F(WeightStoreBudget, WhatIsLeasedStays) {
@@ -345,17 +369,17 @@ TEST_F(ExpertStore, TheLeastRecentlyUsedMakesRoom) {
   const uint64_t all = store()->arena_bytes();
   const auto weights = store(all / 2);
   ASSERT_TRUE(weights->experts_move());
-  uint32_t n_berths = 0;  // found by filling them
+  uint32_t n_slots = 0;  // found by filling them
   const auto stage_of = [](uint32_t i) { return 1 + i / kExperts; };
   for (uint32_t i = 0; i < 3 * kExperts; i++) {
     use(*weights, stage_of(i), i % kExperts);
     if (!is_resident(*weights, 1, 0)) break;
-    n_berths = i + 1;
+    n_slots = i + 1;
   }
-  ASSERT_GE(n_berths, kExperts);
-  ASSERT_LT(n_berths, 3 * kExperts);
+  ASSERT_GE(n_slots, kExperts);
+  ASSERT_LT(n_slots, 3 * kExperts);
   weights->clear();
-  for (uint32_t i = 0; i < n_berths; i++) use(*weights, stage_of(i), i % kExperts);
+  for (uint32_t i = 0; i < n_slots; i++) use(*weights, stage_of(i), i % kExperts);
   use(*weights, 1, 0);
   use(*weights, 3, kExperts - 1);
   EXPECT_TRUE(is_resident(*weights, 1, 0));

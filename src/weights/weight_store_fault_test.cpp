@@ -251,7 +251,7 @@ TEST_F(ChangedFileTest, ChangedWhileBeingReadIsAnError) {
   placement.before_land = nullptr;
 }
 
-TEST_F(ChangedFileTest, TruncatedBetweenPiecesIsAnError) {
+TEST_F(ChangedFileTest, TruncatedBetweenChunksIsAnError) {
   for (const bool cached : {true, false}) {
     files.is_cached = cached;
     Gate gate;

@@ -102,15 +102,15 @@ TEST_F(WeightStoreTest, StatsCountWhatHappened) {
   for (int i = 0; i < 3; i++) ASSERT_TRUE(store->get(id("embd")).ok());
   ASSERT_TRUE(store->preload_layers(1, 1).ok());
   const LoadingStats stats = store->loading_stats();
-  uint64_t total = 0, loaded = 0, n_pieces = 0;
+  uint64_t total = 0, loaded = 0, n_chunks = 0;
   for (const LazyTensor& weight : store->tensors()) {
     total += weight.file_bytes;
     if (weight.stage != 0 && weight.stage != 2) continue;
     loaded += weight.file_bytes;
     // 16 KiB of a 24 KiB staging buffer, in units of 4 rows
     const uint64_t unit_bytes = 4 * weight.shape.row_bytes();
-    const uint64_t piece_bytes = (16u << 10) / unit_bytes * unit_bytes;
-    n_pieces += (weight.file_bytes + piece_bytes - 1) / piece_bytes;
+    const uint64_t chunk_bytes = (16u << 10) / unit_bytes * unit_bytes;
+    n_chunks += (weight.file_bytes + chunk_bytes - 1) / chunk_bytes;
   }
   EXPECT_EQ(stats.n_tensors, 11u);
   EXPECT_EQ(stats.n_tensors_loaded, 4u);
@@ -121,7 +121,7 @@ TEST_F(WeightStoreTest, StatsCountWhatHappened) {
   EXPECT_EQ(stats.loaded_bytes, loaded);
   EXPECT_EQ(stats.loading_bytes, 0u);
   EXPECT_EQ(stats.read_bytes, loaded);
-  EXPECT_EQ(stats.n_reads, n_pieces);
+  EXPECT_EQ(stats.n_reads, n_chunks);
   EXPECT_EQ(stats.n_hits, 2u);
   EXPECT_EQ(stats.n_loads, 4u);
   EXPECT_EQ(stats.n_failures, 0u);
@@ -232,7 +232,7 @@ TEST_F(WeightStoreTest, GetsGoBeforePrefetchesAndPrefetchesKeepTheirOrder) {
   placement.before_finish = nullptr;
 }
 
-// Each loader's first piece waits until all loaders have one, so a loader left out would hang the test.
+// Each loader's first chunk waits until all loaders have one, so a loader left out would hang the test.
 TEST_F(WeightStoreTest, OneLargeWeightIsReadByAllLoaders) {
   const size_t n_loaders = 4;
   const TestModel big(dir.file("big.gguf"), {{"embd", {DType::q8_0, 512, 20'000}, 0}});
@@ -401,7 +401,7 @@ TEST_F(WeightStoreTest, ProgressComesAtMostEvery50MillisecondsAndAtTheEnd) {
   int n_calls = 0;
   timed->on_progress([&](const LoadingStats&) { n_calls++; });
   ASSERT_TRUE(timed->preload_all().ok());
-  EXPECT_EQ(n_calls, 2) << "the first piece and the end: the clock stood still";
+  EXPECT_EQ(n_calls, 2) << "the first chunk and the end: the clock stood still";
 }
 
 TEST(WeightStore, LoadsFromEveryShardOfASplitModel) {

@@ -40,7 +40,8 @@ Result<LazyTensor> make_handle(const gguf::GgufFile& file, const Placement& plac
                     .file_offset = info.offset + request.skip_bytes,
                     .file_bytes = file_bytes.value(),
                     .packed_bytes = placement.packed_bytes(shape),
-                    .expert = request.expert};
+                    .expert = request.expert,
+                    .stays = request.stays};
 }
 
 // What a weight takes of the arena, so that whatever follows is aligned.
@@ -49,7 +50,7 @@ CheckedU64 padded(const LazyTensor& weight) {
 }
 
 // How many rows to read at once: whole units that fit a staging buffer, few enough that every loader gets a share.
-Result<uint64_t> cut_pieces(const Placement& placement, const LazyTensor& weight, size_t n_loaders) {
+Result<uint64_t> cut_chunks(const Placement& placement, const LazyTensor& weight, size_t n_loaders) {
   const uint64_t n_rows = weight.shape.n_rows;
   const uint64_t row_bytes = weight.shape.row_bytes();
   const uint64_t unit = std::min(placement.rows_per_unit(weight.shape), n_rows);
@@ -65,7 +66,7 @@ Result<uint64_t> cut_pieces(const Placement& placement, const LazyTensor& weight
   }
   const uint64_t n_units = (n_rows + unit - 1) / unit;
   const uint64_t share = (n_units + n_loaders - 1) / n_loaders;
-  const uint64_t least = (WeightTable::kMinPieceBytes + unit_bytes - 1) / unit_bytes;
+  const uint64_t least = (WeightTable::kMinChunkBytes + unit_bytes - 1) / unit_bytes;
   return std::min(room / unit_bytes, std::max(share, least)) * unit;
 }
 
@@ -77,7 +78,7 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
   CHECK(n_loaders > 0);
   WeightTable table;
   table.tensors_.reserve(requests.size());
-  table.piece_rows_.reserve(requests.size());
+  table.chunk_rows_.reserve(requests.size());
   for (const WeightRequest& request : requests) {
     const WeightId id(static_cast<uint32_t>(table.tensors_.size()));
     table.tensors_.push_back(TRY(make_handle(file, placement, request, id)));
@@ -89,7 +90,7 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
       table.part_names_.push_back(std::move(name));
       table.tensors_.back().name = table.part_names_.back();
     }
-    table.piece_rows_.push_back(TRY(cut_pieces(placement, table.tensors_.back(), n_loaders)));
+    table.chunk_rows_.push_back(TRY(cut_chunks(placement, table.tensors_.back(), n_loaders)));
     if (request.stage >= table.stages_.size()) table.stages_.resize(request.stage + 1);
     table.stages_[request.stage].push_back(id);
   }
@@ -103,20 +104,21 @@ Result<WeightTable> WeightTable::build(const gguf::GgufFile& file, const Placeme
   CheckedU64 total = 0;
   for (const LazyTensor& weight : table.tensors_) total += padded(weight);
   if (!total.valid()) return Error{ErrorCode::out_of_range, "weights: the arena's size does not fit 64 bits"};
-  if (budget_bytes) TRY(table.choose_units(*budget_bytes));
+  if (budget_bytes) TRY(table.choose_groups(*budget_bytes));
   TRY(table.lay_out());
   return table;
 }
 
-Result<void> WeightTable::choose_units(uint64_t budget_bytes) {
+Result<void> WeightTable::choose_groups(uint64_t budget_bytes) {
   std::vector<StageBytes> sizes(n_stages());
   std::vector<std::vector<uint64_t>> expert_bytes(n_stages());
+  uint64_t n_staying = 0;
   for (uint32_t s = 0; s < n_stages(); s++) {
     for (const WeightId id : stages_[s]) {
       const uint64_t n_bytes = padded(tensor(id)).value();
       const auto expert = tensor(id).expert;
       if (!expert) {
-        sizes[s].own += n_bytes;
+        (tensor(id).stays ? n_staying : sizes[s].own) += n_bytes;
         continue;
       }
       if (*expert >= expert_bytes[s].size()) expert_bytes[s].resize(*expert + 1);
@@ -126,39 +128,39 @@ Result<void> WeightTable::choose_units(uint64_t budget_bytes) {
     for (const uint64_t n_bytes : expert_bytes[s]) sizes[s].largest_expert = std::max(sizes[s].largest_expert, n_bytes);
     sizes[s].n_experts = static_cast<uint32_t>(expert_bytes[s].size());
   }
-  const Residency residency = TRY(choose_residency(sizes, budget_bytes));
+  const Residency residency = TRY(choose_residency(sizes, budget_bytes - std::min(budget_bytes, n_staying)));
 
   streamed_ = residency.streamed;
-  experts_move_ = residency.experts.n_berths > 0;
+  experts_move_ = residency.experts.n_slots > 0;
   const auto add_pool = [&](const Residency::Pool& pool) {
-    pools_.push_back({0, pool.berth_bytes, pool.n_berths});
+    pools_.push_back({0, pool.slot_bytes, pool.n_slots});
     return static_cast<uint32_t>(pools_.size() - 1);
   };
-  const uint32_t stage_pool = residency.stages.n_berths > 0 ? add_pool(residency.stages) : 0;
+  const uint32_t stage_pool = residency.stages.n_slots > 0 ? add_pool(residency.stages) : 0;
   const uint32_t expert_pool = experts_move_ ? add_pool(residency.experts) : 0;
   for (uint32_t s = 0; s < n_stages(); s++) {
-    std::optional<UnitId> own;
-    std::vector<std::optional<UnitId>> experts(sizes[s].n_experts);
+    std::optional<GroupId> own;
+    std::vector<std::optional<GroupId>> experts(sizes[s].n_experts);
     for (const WeightId id : stages_[s]) {
       const auto expert = tensor(id).expert;
-      if (expert ? !experts_move_ : !streamed_[s]) continue;
-      std::optional<UnitId>& unit = expert ? experts[*expert] : own;
-      if (!unit) unit = add_unit(expert ? expert_pool : stage_pool);
-      join_unit(id, *unit);
+      if (tensor(id).stays || (expert ? !experts_move_ : !streamed_[s])) continue;
+      std::optional<GroupId>& group = expert ? experts[*expert] : own;
+      if (!group) group = add_group(expert ? expert_pool : stage_pool);
+      join_group(id, *group);
     }
   }
   return {};
 }
 
-UnitId WeightTable::add_unit(uint32_t pool) {
-  units_.push_back({{}, pool, 0});
-  return UnitId(static_cast<uint32_t>(units_.size() - 1));
+GroupId WeightTable::add_group(uint32_t pool) {
+  groups_.push_back({{}, pool, 0});
+  return GroupId(static_cast<uint32_t>(groups_.size() - 1));
 }
 
-void WeightTable::join_unit(WeightId weight, UnitId unit) {
+void WeightTable::join_group(WeightId weight, GroupId group) {
   LazyTensor& joined = tensors_[weight.value];
-  Unit& to = units_[unit.value];
-  joined.unit = unit;
+  Group& to = groups_[group.value];
+  joined.group = group;
   joined.address = to.packed_bytes;
   to.packed_bytes += padded(joined).value();
   to.weights.push_back(weight);
@@ -170,14 +172,14 @@ Result<void> WeightTable::lay_out() {
   for (const std::vector<WeightId>& ids : stages_) {
     for (const WeightId id : ids) {
       LazyTensor& weight = tensors_[id.value];
-      if (weight.unit) continue;
+      if (weight.group) continue;
       weight.address = end.value();
       end += padded(weight);
     }
   }
   for (Pool& pool : pools_) {
     pool.address = end.value();
-    end += CheckedU64(pool.berth_bytes) * pool.n_berths;
+    end += CheckedU64(pool.slot_bytes) * pool.n_slots;
     if (!end.valid()) return Error{ErrorCode::out_of_range, "weights: the arena's size does not fit 64 bits"};
   }
   arena_bytes_ = end.value();

@@ -1,7 +1,7 @@
 #pragma once
 // What a store knows about its weights before any of them is read: handles with final addresses, the stages, and how
-// each weight is divided into pieces. Under a budget some weights are streamed (residency.h): they form units, which
-// share the cache slots ("berths") of a pool.
+// each weight is divided into chunks. Under a budget some weights are streamed (residency.h): they form groups, which
+// share the cache slots of a pool.
 //
 // Threads: immutable.
 
@@ -27,16 +27,16 @@ class WeightTable {
   // Alignment of addresses: four cache lines, as required by device copies and tensor loads.
   static constexpr uint64_t kAddressAlignment = 256;
   // Weights are divided more finely than the staging buffers require, so that all loaders share the work, down to
-  // pieces of this size. On an H200, 8 loaders streamed a layer at 41 GB/s in pieces of about 1 MiB and at 49 GB/s in
-  // pieces of 2 MiB (2026-11-15). Loaders without a piece of one weight take one of the next weight.
-  static constexpr uint64_t kMinPieceBytes = 2 << 20;
+  // chunks of this size. On an H200, 8 loaders streamed a layer at 41 GB/s in chunks of about 1 MiB and at 49 GB/s in
+  // chunks of 2 MiB (2026-11-15). Loaders without a chunk of one weight take one of the next weight.
+  static constexpr uint64_t kMinChunkBytes = 2 << 20;
 
   struct Pool {
     uint64_t address = 0;  // of the first cache slot
-    uint64_t berth_bytes = 0;
-    uint32_t n_berths = 0;
+    uint64_t slot_bytes = 0;
+    uint32_t n_slots = 0;
   };
-  struct Unit {
+  struct Group {
     std::vector<WeightId> weights;
     uint32_t pool = 0;
     uint64_t packed_bytes = 0;
@@ -56,8 +56,8 @@ class WeightTable {
   const LazyTensor& tensor(WeightId id) const { return tensors_[id.value]; }
   std::optional<WeightId> find(std::string_view name) const;
 
-  // Pieces of a weight begin at multiples of this many rows.
-  uint64_t piece_rows(WeightId id) const { return piece_rows_[id.value]; }
+  // Chunks of a weight begin at multiples of this many rows.
+  uint64_t chunk_rows(WeightId id) const { return chunk_rows_[id.value]; }
   uint64_t arena_bytes() const { return arena_bytes_; }
 
   uint32_t n_stages() const { return static_cast<uint32_t>(stages_.size()); }
@@ -66,25 +66,25 @@ class WeightTable {
   uint32_t n_layers() const { return n_stages() > 2 ? n_stages() - 2 : 0; }
 
   std::span<const Pool> pools() const { return pools_; }
-  std::span<const Unit> units() const { return units_; }
-  const Unit& unit(UnitId id) const { return units_[id.value]; }
-  // The stage's weights, except its experts, are one streamed unit.
+  std::span<const Group> groups() const { return groups_; }
+  const Group& group(GroupId id) const { return groups_[id.value]; }
+  // The stage's weights, except its experts, are one streamed group.
   bool is_streamed(uint32_t stage) const { return streamed_[stage]; }
   // Experts are streamed.
   bool experts_move() const { return experts_move_; }
 
  private:
-  Result<void> choose_units(uint64_t budget_bytes);
-  UnitId add_unit(uint32_t pool);
-  void join_unit(WeightId weight, UnitId unit);
+  Result<void> choose_groups(uint64_t budget_bytes);
+  GroupId add_group(uint32_t pool);
+  void join_group(WeightId weight, GroupId group);
   Result<void> lay_out();
 
   std::deque<std::string> part_names_;  // of weights that are parts of tensors; never reallocated
   std::vector<LazyTensor> tensors_;
-  std::vector<uint64_t> piece_rows_;
+  std::vector<uint64_t> chunk_rows_;
   std::vector<std::vector<WeightId>> stages_;
   std::vector<Pool> pools_;
-  std::vector<Unit> units_;
+  std::vector<Group> groups_;
   std::vector<bool> streamed_;
   bool experts_move_ = false;
   gguf::NameIndex names_;

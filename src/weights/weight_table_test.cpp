@@ -54,14 +54,14 @@ TEST_F(WeightTableTest, KnowsWhereEachWeightLiesInTheFile) {
   EXPECT_EQ(table.find("absent"), std::nullopt);
 }
 
-TEST_F(WeightTableTest, CutsPiecesThatFitStagingAndGiveEveryLoaderAShare) {
+TEST_F(WeightTableTest, CutsChunksThatFitStagingAndGiveEveryLoaderAShare) {
   for (const size_t staging : {10u << 10, 64u << 10, 1u << 20, 64u << 20}) {
     for (const size_t n_loaders : {1, 2, 8}) {
       const TestPlacement other(staging);
       const auto requests = model.requests(*file);
       const WeightTable table = *WeightTable::build(*file, other, requests, n_loaders);
       for (const LazyTensor& weight : table.tensors()) {
-        const uint64_t rows = table.piece_rows(weight.id);
+        const uint64_t rows = table.chunk_rows(weight.id);
         const uint64_t bytes = rows * weight.shape.row_bytes();
         const uint64_t unit = std::min(TestPlacement::kUnitRows, weight.shape.n_rows);
         EXPECT_GT(rows, 0u);
@@ -69,7 +69,7 @@ TEST_F(WeightTableTest, CutsPiecesThatFitStagingAndGiveEveryLoaderAShare) {
         EXPECT_TRUE(bytes <= staging - 2 * File::kDirectAlignment) << weight.name;
         // No larger than a fair share, unless that is too little to be worth a read of its own.
         const uint64_t share = weight.file_bytes / n_loaders + unit * weight.shape.row_bytes();
-        EXPECT_LE(bytes, std::max(share, WeightTable::kMinPieceBytes + unit * weight.shape.row_bytes()));
+        EXPECT_LE(bytes, std::max(share, WeightTable::kMinChunkBytes + unit * weight.shape.row_bytes()));
       }
     }
   }

@@ -75,6 +75,7 @@ Builder& Builder::attention(const AttentionParts& parts) {
   const uint64_t q = dims.heads * size, kv = n_kv * size;
   if (parts.fused) {
     part("attn_qkv.weight", {dims.width, q + 2 * kv});
+    if (parts.bias) part("attn_qkv.bias", {q + 2 * kv});
   } else {
     part("attn_q.weight", {dims.width, q}).part("attn_k.weight", {dims.width, kv});
     part("attn_v.weight", {dims.width, kv});
@@ -108,8 +109,10 @@ Builder& Builder::experts(const ExpertParts& parts) {
   }
   if (parts.choice_bias) part("exp_probs_b.bias", {n});
   if (parts.shared) {
-    part("ffn_gate_shexp.weight", {width, ff}).part("ffn_up_shexp.weight", {width, ff});
-    part("ffn_down_shexp.weight", {ff, width});
+    const uint64_t shared_ff = parts.shared_ff ? parts.shared_ff : ff;
+    part("ffn_gate_shexp.weight", {width, shared_ff}).part("ffn_up_shexp.weight", {width, shared_ff});
+    part("ffn_down_shexp.weight", {shared_ff, width});
+    if (parts.shared_gate) part("ffn_gate_inp_shexp.weight", {width});
   }
   return *this;
 }

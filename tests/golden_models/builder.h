@@ -23,7 +23,8 @@ struct FeedForwardParts {
 };
 struct ExpertParts {
   uint32_t n = 8, ff = 0;  // 0: Dims::expert_ff
-  bool bias = false, choice_bias = false, shared = false;
+  bool bias = false, choice_bias = false, shared = false, shared_gate = false;
+  uint32_t shared_ff = 0;  // 0: as one expert's
 };
 
 class Builder {

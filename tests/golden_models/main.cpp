@@ -31,5 +31,8 @@ int main(int argc, char** argv) {
     }
     return true;
   };
-  return make_all(folder, first_recipes()) && make_all(folder / "variants", variant_recipes()) ? 0 : 1;
+  return make_all(folder, first_recipes()) && make_all(folder / "variants", variant_recipes()) &&
+                 make_all(folder / "variants", encoder_recipes())
+             ? 0
+             : 1;
 }

@@ -36,9 +36,11 @@ struct Recipe {
   double qk_deviation = 0;  // of the weights of queries and keys; 0: as of others
 };
 
-// The first set, of which each family is one, and its sizes beyond the usual; then the variants of families.
+// The first set, of which each family is one, and its sizes beyond the usual; the variants of families; models for
+// embeddings.
 std::vector<Recipe> first_recipes();
 std::vector<Recipe> variant_recipes();
+std::vector<Recipe> encoder_recipes();
 
 // Writes the model as GGUF. False: the file could not be written.
 bool write_model(const std::string& path, const Recipe& recipe);

@@ -1,38 +1,11 @@
-// Variants of the families, as real files have them. Weights are quantiles of the normal distribution, chosen by 16
-// random bits each.
+// Variants of the first families.
 
-#include "builder.h"
+#include "variant_list.h"
 
 namespace rocmforge::golden_models {
 namespace {
 
-constexpr Dims kUsual = {384, 128, 256, 4, 2, 32, 3, 128};
-constexpr uint32_t kWindow = 16;
-
-struct Drawing {
-  double embedding = 0;  // 0: 1, or 0.05 where the table is the output, too
-  double qk_norm = 1;
-  double qk_deviation = 0;
-  const char* salt = "";  // behind the name, in the seed: chosen so that no step of the reference is nearly a tie
-};
-
-class List {
- public:
-  void add(const std::string& name, const Builder& builder, const Drawing& drawing = {}) {
-    Recipe r = builder.recipe;
-    r.name = name;
-    r.seed = name + drawing.salt;
-    r.draw = Recipe::Draw::quantiles;
-    const bool is_tied = std::ranges::none_of(r.tensors, [](const auto& t) { return t.name == "output.weight"; });
-    r.embedding = drawing.embedding != 0 ? drawing.embedding : is_tied ? 0.05 : 1.0;
-    r.qk_norm = drawing.qk_norm;
-    r.qk_deviation = drawing.qk_deviation;
-    recipes.push_back(std::move(r));
-  }
-  std::vector<Recipe> recipes;
-};
-
-void add_gemmas_and_command_r(List& list) {
+void add_gemmas_and_command_r(VariantList& list) {
   const auto layer = [](const AttentionParts& attention) {
     return [attention](Builder& l, uint32_t) {
       l.norms({"attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm"}).attention(attention).feed_forward();
@@ -58,7 +31,7 @@ void add_gemmas_and_command_r(List& list) {
   list.add("command-r-plus", plus);
 }
 
-void add_glms(List& list) {
+void add_glms(VariantList& list) {
   const auto glm4_layer = [](Builder& l, uint32_t i) {
     l.norms({"attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm"}).attention({.bias = true});
     l.feed_forward({.gate = false, .up_times = 2});
@@ -89,7 +62,7 @@ void add_glms(List& list) {
   list.add("glm4moe-noqk", glm4moe(kUsual.layers, QkNorm::none));
 }
 
-void add_llamas(List& list) {
+void add_llamas(VariantList& list) {
   Builder granite("granite", kUsual, kUsual.layers);
   granite.set("attention.scale", 0.0625f).set("embedding_scale", 6.0f).set("residual_scale", 0.3f);
   granite.set("logit_scale", 4.0f).set("rope.scaling.finetuned", false).head(true);
@@ -116,7 +89,7 @@ void add_llamas(List& list) {
   list.add("olmo2-swa", olmo);
 }
 
-void add_phis(List& list) {
+void add_phis(VariantList& list) {
   const auto layer = [](Builder& l, uint32_t) {
     l.norms({"attn_norm", "ffn_norm"}).attention({.fused = true}).feed_forward({.gate = false, .up_times = 2});
   };
@@ -131,7 +104,7 @@ void add_phis(List& list) {
   list.add("phi3-partial", partial.layers(layer));
 }
 
-void add_qwens(List& list) {
+void add_qwens(VariantList& list) {
   Builder two("qwen2", kUsual, kUsual.layers);
   two.set("rope.freq_base", 1e6f).yarn(32).head(true).layers([](Builder& l, uint32_t) {
     l.norms({"attn_norm", "ffn_norm"}).attention({.bias = true}).feed_forward();
@@ -159,7 +132,7 @@ void add_qwens(List& list) {
   list.add("qwen3moe-wide", wide);
 }
 
-void add_stablelms(List& list) {
+void add_stablelms(VariantList& list) {
   const auto base = [](bool is_parallel) {
     Builder b("stablelm", kUsual, kUsual.layers);
     return b.layer_norm().set("rope.dimension_count", 8u).set("use_parallel_residual", is_parallel).head(false, true);
@@ -176,13 +149,14 @@ void add_stablelms(List& list) {
 }  // namespace
 
 std::vector<Recipe> variant_recipes() {
-  List list;
+  VariantList list;
   add_gemmas_and_command_r(list);
   add_glms(list);
   add_llamas(list);
   add_phis(list);
   add_qwens(list);
   add_stablelms(list);
+  add_families(list);
   return std::move(list.recipes);
 }
 

@@ -92,12 +92,17 @@ Shape shape_of(const Recipe& recipe, const Recipe::Tensor& tensor) {
     return {0, recipe.qk_deviation};
   }
   if (leaf == "attn_q_norm.weight" || leaf == "attn_k_norm.weight") return {recipe.qk_norm, 0.1 * recipe.qk_norm};
-  if (name.ends_with("norm.weight")) return {1, 0.1};
+  for (const char* norm : {"norm.weight", "norm_2.weight", "norm"}) {
+    if (name.ends_with(norm)) return {1, 0.1};
+  }
   if (name.ends_with(".bias")) return {0, 0.1};
   if (name == "rope_freqs.weight") return {.ramp = 7.0};
   if (name == "rope_factors_long.weight") return {.ramp = 9.0};
   if (name == "rope_factors_short.weight") return {.ramp = 0.5};
   if (leaf == "attn_sinks.weight") return {0, 1};
+  // The first set draws them like matrices.
+  const bool is_added = name == "position_embd.weight" || name == "token_types.weight";
+  if (is_added && recipe.draw == Recipe::Draw::quantiles) return {0, 0.5};
   if (name == "token_embd.weight") return {0, recipe.embedding};
   return {0, 1.5 / std::pow(static_cast<double>(tensor.dims[0]), 0.5)};
 }

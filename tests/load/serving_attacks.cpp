@@ -5,6 +5,7 @@
 //   answers   60 clients that ask for large answers and read nothing
 //   withheld  17 bodies whose last bytes never come, of clients with and without a key
 //   idle      1,024 connections without a byte
+//   recalled  a stored item of 15 MB that requests bring back 200 times; 120 requests of 15 MB that wait in the queue
 //   leaving   SIGTERM while bodies are withheld and answers are not read
 //   threads   a second model is asked for while no thread, or only a few, can be started (needs a cgroup)
 //
@@ -146,6 +147,32 @@ void attack_by_idleness(const Program& program) {
   for (int i = 0; i < 5; i++) target.expect_well("idle connections");
 }
 
+// An item of a conversation may hold more than the model reads of it, and the server keeps all of it.
+void attack_by_recalling(const Program& program) {
+  Target target(program, {"--parallel", "1"});
+  const std::string item =
+      R"({"id":"msg_large","role":"user","content":"Once","x":")" + std::string(15'000'000, 'a') + "\"}";
+  const auto body = [](const std::string& items, int n_tokens) {
+    return fmt::format(R"({{"input":[{}],"max_output_tokens":{},"ignore_eos":true}})", items, n_tokens);
+  };
+  const auto [status, answer] = ask(target.port(), Target::post("/v1/responses", body(item, 1)), 10s);
+  expect(status == 200, fmt::format("an item is stored: {} {}", status, answer.substr(0, 200)));
+  std::string references = R"({"id":"msg_large"})";
+  for (int i = 1; i < 200; i++) references += R"(,{"id":"msg_large"})";
+  std::vector<TestClient> clients;
+  for (int i = 0; i < 8; i++) {
+    clients.emplace_back(target.port());
+    clients.back().send(Target::post("/v1/responses", body(references, 1)));
+  }
+  target.expect_well("recalled items");
+  for (int i = 0; i < 120; i++) {
+    clients.emplace_back(target.port());
+    clients.back().send(Target::post("/v1/responses", body(item, 500)));
+  }
+  clients.clear();
+  target.expect_well("large requests in the queue");
+}
+
 // The process ends within the drain time, even if clients keep their connections open.
 void attack_by_holding_on(const Program& program) {
   Target target(program, {"--drain-seconds", "3"});
@@ -193,14 +220,16 @@ void attack_by_threads(const Program& program) {
 int main(int argc, char** argv) {
   using namespace rocmforge::load;
   if (argc < 3) {
-    fmt::print(stderr, "usage: serving_attacks BINARY MODEL [keys|bodies|answers|withheld|idle|leaving|threads ...]\n");
+    fmt::print(stderr,
+               "usage: serving_attacks BINARY MODEL "
+               "[keys|bodies|answers|withheld|idle|recalled|leaving|threads ...]\n");
     return 2;
   }
   const std::map<std::string, void (*)(const Program&)> attacks = {
-      {"keys", attack_by_keys},       {"bodies", attack_by_bodies},
-      {"answers", attack_by_answers}, {"withheld", attack_by_withheld_bytes},
-      {"idle", attack_by_idleness},   {"leaving", attack_by_holding_on},
-      {"threads", attack_by_threads}};
+      {"keys", attack_by_keys},          {"bodies", attack_by_bodies},
+      {"answers", attack_by_answers},    {"withheld", attack_by_withheld_bytes},
+      {"idle", attack_by_idleness},      {"leaving", attack_by_holding_on},
+      {"recalled", attack_by_recalling}, {"threads", attack_by_threads}};
   signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> chosen(argv + 3, argv + argc);
   for (const auto& [name, attack] : attacks) {

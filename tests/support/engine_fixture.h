@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/generate.h"
 #include "engine/model.h"
+#include "engine/session.h"
 #include "support/sanitized.h"
 #include "support/support.h"
+#include "tokenizer/stream_decoder.h"
 
 namespace rocmforge::testing {
 
@@ -100,8 +101,8 @@ class Collector {
 
 // The answer to one request alone, by the simple way.
 struct Answer {
-  std::vector<TokenId> tokens;
-  std::string text;
+  std::vector<TokenId> tokens = {};
+  std::string text = {};
   FinishReason reason = FinishReason::stop;
 };
 
@@ -114,21 +115,32 @@ class Reference {
     return tokenizer().encode(text, {.parse_special = false, .add_bos = true}).value();
   }
 
+  // By the definition: a pass for each token, and the sampler over its whole row. Nothing of the engine takes part.
   Answer answer(const GenerationRequest& request) {
     auto session = Session::create(model_->plan(), {}).value();
-    Answer answer;
-    const auto generated = generate(session, tokenizer(), request.prompt,
-                                    {.sampling = request.sampling,
-                                     .max_tokens = request.max_tokens.value_or(1000),
-                                     .ignore_end_of_text = request.ignore_end_of_text,
-                                     .stop = request.stop},
-                                    [&](std::string_view text) {
-                                      answer.text += text;
-                                      return true;
-                                    });
-    EXPECT_TRUE(generated.ok()) << generated.error().message;
-    answer.tokens = generated->tokens;
-    answer.reason = generated->reason;
+    Answer answer{.reason = FinishReason::length};
+    tokenizer::StreamDecoder decoder(tokenizer(), {.stop = request.stop, .show_special = request.ignore_end_of_text});
+    std::vector<TokenId> all = request.prompt;
+    for (std::span<const TokenId> next = request.prompt;; next = std::span(all).last(1)) {
+      const auto logits = session.evaluate(next);
+      EXPECT_TRUE(logits.ok()) << logits.error().message;
+      const double unit = random_unit(request.sampling.seed, answer.tokens.size());
+      const TokenId token = sample_whole_row(*logits, request.sampling, all, unit)->token;
+      if (!request.ignore_end_of_text && tokenizer().is_end_of_text(token)) {
+        answer.reason = FinishReason::stop;
+        break;
+      }
+      all.push_back(token);
+      answer.tokens.push_back(token);
+      const auto output = decoder.push(token);
+      answer.text += output.text;
+      if (output.stopped) answer.reason = FinishReason::stop;
+      if (output.stopped || answer.tokens.size() == request.max_tokens.value_or(1000) ||
+          all.size() == session.n_context()) {
+        break;
+      }
+    }
+    answer.text += decoder.finish().text;
     return answer;
   }
 

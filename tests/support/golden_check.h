@@ -96,6 +96,9 @@ inline double tolerance_of(const std::string& name, KvType kv_type) {
   if (kv_type == KvType::f16 && name == "bailingmoe2") return 2e-4;
   // 2.1e-5 was seen, in a model of forty layers.
   if (kv_type == KvType::f16 && name == "baichuan-13b") return 4e-5;
+  // 1.6e-5 and 1.8e-5 were seen. Of its 22 layers ten cut their gates, and the reference's half-precision table of GELU
+  // shows: computed with such values 1e-6 is met.
+  if (name.starts_with("gemma3n")) return 4e-5;
   if (kv_type == KvType::f16) return 1e-5;
   // The reference computes GELU from a table in half precision.
   constexpr const char* kWithGelu[] = {"gemma",   "starcoder", "gpt2", "phi2", "falcon",
@@ -158,6 +161,9 @@ struct QuantCase {
   const char* type;
   double peer_nmse;  // llama.cpp's kernels against exact, as the goldens' README lists it
 };
+inline void PrintTo(const QuantCase& value, std::ostream* out) {
+  *out << value.type;
+}
 inline const std::vector<QuantCase> kQuantCases = {
     {"F16", 8.5e-07},    {"BF16", 4.6e-05},  {"Q4_0", 8.5e-04},   {"Q4_1", 8.6e-04},   {"Q5_0", 9.4e-04},
     {"Q5_1", 1.1e-03},   {"Q8_0", 7.9e-04},  {"Q2_K", 1.9e-03},   {"Q3_K_M", 1.3e-03}, {"Q4_K_M", 1.9e-03},

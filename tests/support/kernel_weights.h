@@ -40,6 +40,11 @@ class Products : public KernelTest {
     } else {
       fill_random(blocks, dtype, n_blocks);
     }
+    return weight_of(dtype, n_rows, width, std::move(blocks));
+  }
+
+  TestWeight weight_of(DType dtype, uint32_t n_rows, uint32_t width, std::vector<uint8_t> blocks) {
+    const size_t n_blocks = blocks.size() / dtype_info(dtype).block_bytes;
     std::vector<float> values(size_t{n_rows} * width);
     decode(values, dtype, std::as_bytes(std::span(blocks)));
 
@@ -52,7 +57,7 @@ class Products : public KernelTest {
     Planes planes{};
     for (uint32_t p = 0; p < table.n_planes; p++) planes.at[p] = args.planes[p] = memory.data() + offsets.at[p];
     run("repack", "repack", repack_grid(n_blocks), kRepackThreads, args);
-    return {dtype, n_rows, width, blocks, values, std::move(memory), planes};
+    return {dtype, n_rows, width, std::move(blocks), std::move(values), std::move(memory), planes};
   }
 
   void fill_random(std::vector<uint8_t>& blocks, DType dtype, size_t n_blocks) {

@@ -1,6 +1,7 @@
 #pragma once
 // A small model with activations that halves cannot hold: the inputs of the feed-forward and of the output are around
-// 1e5, those of the way down around 1e10, and the values of attention around 1e5 (so its cache has to be f32).
+// 1e5, those of the way down around 1e10, and the values of attention around 1e5 (so its cache has to be f32). The
+// router of a mixture of experts takes inputs of 1e5 to scores around 1.
 // Header only: for tests of rooms above gguf.
 
 #include <string>
@@ -20,6 +21,7 @@ inline void write_large_model(const std::string& path, const TinyModel& tiny, st
     const bool is_norm = tensor.n_dims == 1;
     const float scale = tensor.name.ends_with("ffn_norm.weight") || tensor.name == "output_norm.weight" ? 1e5f
                         : tensor.name.ends_with("attn_v.weight")                                        ? 5e4f
+                        : tensor.name.ends_with("ffn_gate_inp.weight")                                  ? 1e-5f
                                                                                                         : 1.0f;
     std::normal_distribution<float> noise(0, 1.5f / std::sqrt(static_cast<float>(tensor.dims[0])));
     std::vector<float> values(tensor.n_elements);

@@ -7,20 +7,17 @@
 #include <random>
 
 #include "gpu/isa/execute.h"
+#include "gpu/isa/hazards.h"
 #include "support/support.h"
 
 namespace rocmforge::gpu::isa::testing {
-
-inline Target target_of(const std::string& name) {
-  return {name, name.starts_with("gfx9") ? 9u : name.starts_with("gfx12") ? 12u : 11u};
-}
 
 // A kernel of these lines. "name:" marks a place, which branches name. Its argument pointer is s[0:1], its block's x
 // s15 (gfx942: s2); v0 is the thread's number.
 inline Kernel program(const std::vector<std::string>& lines, const std::string& target = "gfx1100") {
   Kernel kernel;
   kernel.name = "program";
-  kernel.target = target_of(target);
+  kernel.target = *find_target(target);
   Descriptor& d = kernel.descriptor;
   d.kernarg_bytes = 64;
   d.lds_bytes = 1024;
@@ -43,6 +40,7 @@ inline Kernel program(const std::vector<std::string>& lines, const std::string& 
     kernel.instructions.back().address = 4 * uint64_t{at};
   }
   for (const auto& [at, place] : branches) kernel.instructions[at].target = places.at(place);
+  kernel.hazard = find_hazard(kernel);
   return kernel;
 }
 

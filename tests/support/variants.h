@@ -21,6 +21,7 @@ inline const std::vector<std::string> kNewFamilies = {
     "qwen3vl",        // sections
     "gemma4+200",     // heads of two sizes, values out of keys, norms of values, scales of layers
     "gemma4-e2b",     // embeddings for each layer, shared caches
+    "gemma3n+200",    // four residual streams, Laurel, sparse gates
     "gemma4-moe",     // dense beside experts, scales of experts, gate and up in one stack
     "llama4",         // weighed inputs of experts, norms without weights
     "exaone4",        // norms after alone
@@ -52,6 +53,7 @@ inline const std::vector<std::string> kMoreOfNewFamilies = {
     "qwen3vlmoe",
     "qwen2vl",
     "gemma",
+    "gemma3n",
     "gemma4",
     "gemma4-e2b+200",
     "gemma4-moe+200",
@@ -122,6 +124,49 @@ inline const std::vector<std::string> kMoreOfNewFamilies = {
     "mellum+200",
     "maincoder",
     "hy_v3",
+};
+// With recurrent layers. The first few exercise every step.
+inline const std::vector<std::string> kRecurrentFamilies = {
+    "lfm2+200",               // short convolutions
+    "qwen35+200",             // the delta rule, gates in queries
+    "mamba2+200",             // scans by head
+    "mamba-falcon+200",       // scans by element, norms without weights
+    "nemotron_h_moe-latent",  // layers of one block, ungated experts of another width
+    "falcon-h1+200",          // attention beside a scan
+};
+inline const std::vector<std::string> kMoreOfRecurrentFamilies = {
+    "lfm2",
+    "lfm2moe",
+    "lfm2moe+200",
+    "qwen35",
+    "qwen35-nextn",
+    "qwen35-nextn+200",
+    "qwen35moe",
+    "qwen35moe+200",
+    "qwen3next",
+    "qwen3next+200",
+    "qwen3next-old",
+    "qwen3next-old+200",
+    "nemotron_h",
+    "nemotron_h+200",
+    "nemotron_h_moe",
+    "nemotron_h_moe+200",
+    "nemotron_h_moe-latent+200",
+    "nemotron_h_moe-nextn",
+    "nemotron_h_moe-nextn+200",
+    "granitehybrid",
+    "granitehybrid+200",
+    "granitehybrid-moe",
+    "granitehybrid-moe+200",
+    "falcon-h1",
+    "mamba2",
+    "mamba",
+    "mamba+200",
+    "mamba-falcon",
+    "jamba",
+    "jamba+200",
+    "plamo2",
+    "plamo2+200",
 };
 
 }  // namespace rocmforge::testing

@@ -450,3 +450,66 @@ test("a long answer stays fluid", async () => {
   assert.ok(longest < 1000, `a frame took ${longest} ms`);
   await close(page);
 });
+
+test("tool calls are shown as they come, and after a reload", async () => {
+  const page = await open();
+  await send(page, "Weather?");
+  await page.evaluate(() => {
+    window.feedThought("Two cities.");
+    window.feedCall(0, { id: "a", type: "function", function: { name: "weather", arguments: "" } });
+    window.feedCall(0, { function: { arguments: '{"city":"<img src=x onerror=attacked()>' } });
+  });
+  await page.waitForSelector(".call pre:has-text('img src')");
+  assert.equal(await page.locator(".call summary").innerText(), "Calls weather");
+  await page.evaluate(() => {
+    window.feedCall(0, { function: { arguments: '","days":2}' } });
+    window.feedCall(1, { id: "b", type: "function", function: { name: "now", arguments: "{}" } });
+    window.finish();
+  });
+  await page.waitForSelector("#send:visible");
+  const check = async () => {
+    assert.deepEqual(await page.locator(".call summary").allInnerTexts(), ["Calls weather", "Calls now"]);
+    const [first] = await page.locator(".call pre").allInnerTexts();
+    assert.deepEqual(JSON.parse(first), { city: "<img src=x onerror=attacked()>", days: 2 });
+    assert.ok(first.includes("\n"), "complete arguments are shown with their lines");
+    assert.equal(await page.locator("details.thinking").getAttribute("open"), null, "reasoning is folded");
+    assert.deepEqual(await foreign(page), []);
+  };
+  await check();
+  await screenshot(page, "calls");
+  await page.reload();
+  await page.waitForSelector(".call");
+  await check();
+  await close(page);
+});
+
+test("a schema and tools go into the request, and what is not JSON does not", async () => {
+  const page = await open();
+  const schema = { type: "object", properties: { name: { type: "string" } } };
+  const tools = [{ name: "now" }, { type: "function", function: { name: "weather", parameters: {} } }];
+  await page.click("#open-settings");
+  await page.fill("#set-schema", JSON.stringify(schema));
+  await page.fill("#set-tools", JSON.stringify(tools));
+  await screenshot(page, "settings_shape");
+  await page.keyboard.press("Escape");
+  await send(page, "One");
+  await answer(page, "{}");
+  await page.click("#open-settings");
+  await page.fill("#set-schema", '["not an object"]');
+  await page.fill("#set-tools", "{");
+  assert.equal(await page.getAttribute("#set-schema", "aria-invalid"), "true");
+  assert.match(await page.innerText("#set-tools-hint"), /^Not used: must be an array/);
+  await page.keyboard.press("Escape");
+  await send(page, "Two");
+  await answer(page, "Yes");
+  const [first, second] = await page.evaluate(() => window.asked);
+  assert.deepEqual(first.response_format, { type: "json_schema", json_schema: { name: "answer", schema } });
+  assert.deepEqual(
+    first.tools.map((tool) => tool.function.name),
+    ["now", "weather"],
+  );
+  assert.ok(first.tools.every((tool) => tool.type === "function"));
+  assert.equal(second.response_format, undefined);
+  assert.equal(second.tools, undefined);
+  await close(page);
+});

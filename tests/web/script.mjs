@@ -1,6 +1,7 @@
 // Runs in the page before its own code: answers of /v1/chat/completions come from the test, piece by piece.
 //   window.asked           bodies of the requests so far
-//   window.feed(text)      a piece of the running answer;  window.finish(n_tokens, rate, n_prompt_tokens), window.fail(error), window.hangUp()
+//   window.feed(text)      a piece of the running answer;  window.feedThought(text), window.feedCall(index, part)
+//                           window.finish(n_tokens, rate, n_prompt_tokens), window.fail(error), window.hangUp()
 //   window.nextStatus      {status, headers, error}: the next request is refused with it;  window.alwaysStatus: all are
 export function scriptedAnswers() {
   const realFetch = window.fetch;
@@ -12,6 +13,8 @@ export function scriptedAnswers() {
   window.asked = [];
   window.isAborted = false;
   window.feed = (text) => chunk({ content: text });
+  window.feedThought = (text) => chunk({ reasoning_content: text });
+  window.feedCall = (index, part) => chunk({ tool_calls: [{ index, ...part }] });
   window.finish = (n = 5, rate = null, n_prompt = 3) => {
     chunk({}, "stop");
     const usage = { prompt_tokens: n_prompt, completion_tokens: n, total_tokens: n + n_prompt };

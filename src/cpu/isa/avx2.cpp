@@ -3,6 +3,7 @@
 
 #include "cpu/isa/avx2.h"
 #include "cpu/isa/avx2_vector.h"
+#include "cpu/isa/recurrent_rows.h"
 
 namespace rocmforge::cpu {
 namespace {
@@ -390,6 +391,9 @@ const Kernels& avx2_kernels() {
       .add = add,
       .silu_multiply = silu_multiply,
       .gelu_multiply = gelu_multiply,
+      .delta_rows = delta_rows<8>,
+      .scan_by_head = scan_rows<8, false>,
+      .scan_by_element = scan_rows<8, true>,
       .sum_of_powers = sum_of_powers,
   };
   return kernels;

@@ -5,7 +5,7 @@
 
 namespace rocmforge::cpu {
 
-inline constexpr size_t kPackedFormats = 16;
+inline constexpr size_t kPackedFormats = 28;
 extern const PackedFormat avx2_packed_formats[kPackedFormats];
 
 }  // namespace rocmforge::cpu

@@ -1,8 +1,8 @@
-// Packed weights in AVX2: every format of packed_floats.h.
+// Packed weights in AVX2: every format of packed_list.h.
 
 #include "cpu/isa/avx2.h"
 #include "cpu/isa/avx2_terms.h"
-#include "cpu/isa/packed_floats.h"
+#include "cpu/isa/packed_list.h"
 
 namespace rocmforge::cpu {
 

@@ -79,17 +79,38 @@ struct Avx2 {
     const Int is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, is_small));
   }
+  // Bits 4 v .. 4 v + 3 of every word, as masks of its bytes.
+  RF_OP Int four_bits(Int bits, int v) {
+    const Int byte = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8,
+                                      8, 8, 12, 12, 12, 12);
+    const Int spread = _mm256_shuffle_epi8(bits, _mm256_add_epi8(bytes(v / 2), byte));
+    const Int bit = words(v % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+  }
   // The fifth bits of Q5_0 and Q5_1, bit k of a word for element k: adds 0x10 where it is set.
   RF_OP void add_fifth_bits(Int (&codes)[8], Int bits) {
     for (int v = 0; v < 8; v++) {
-      const Int byte = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8,
-                                        8, 8, 8, 12, 12, 12, 12);
-      const Int spread = _mm256_shuffle_epi8(bits, _mm256_add_epi8(bytes(v / 2), byte));
-      const Int bit = words(v % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
-      const Int is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
-      codes[v] = _mm256_or_si256(codes[v], _mm256_and_si256(is_set, bytes(0x10)));
+      codes[v] = _mm256_or_si256(codes[v], _mm256_and_si256(four_bits(bits, v), bytes(0x10)));
     }
   }
+  // Negates element k where bit k of a word is set.
+  RF_OP void negate(Int (&codes)[8], Int bits) {
+    for (int v = 0; v < 8; v++) {
+      const Int minus = four_bits(bits, v);
+      codes[v] = _mm256_sub_epi8(_mm256_xor_si256(codes[v], minus), minus);
+    }
+  }
+  // Entry `index` of a table, for every lane.
+  RF_OP Int gather(const uint32_t* table, Int index) {
+    return _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), index, 4);
+  }
+  RF_OP Int add_bytes(Int a, Int b) { return _mm256_add_epi8(a, b); }
+  // 1 for every byte that is at least `limit`, else 0; unsigned.
+  RF_OP Int at_least(Int x, int limit) {
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(x, bytes(limit)), x), bytes(1));
+  }
+  // Words that are not `value`; 0 for the others.
+  RF_OP Int unless_equal(Int x, int value) { return _mm256_andnot_si256(_mm256_cmpeq_epi32(x, words(value)), x); }
 
   // Sixteen-bit sums of codes[first .. first + n) times their activations.
   RF_OP Int multiply_codes(const Int (&codes)[8], const QuantBlock& a, int first, int n) {
@@ -164,6 +185,34 @@ struct Avx2 {
     }
   };
 
+  // Quants of at most kLargest: an offset takes fewer instructions than signs.
+  template <int kLargest>
+  [[gnu::always_inline]] static Int unsigned_of(Int quants) {
+    return add_bytes(quants, bytes(kLargest));
+  }
+  template <int kLargest>
+  using QuantTerms = CentredTerms<2 * kLargest, kLargest>;
+
+  // scales[half] * (code - offset)
+  template <int kLargest, int kOffset>
+  struct FloatHalvesTerms {
+    Float scales[2];
+
+    [[gnu::always_inline]] Float add_to(Float sum, const Int (&codes)[8], const QuantBlock& a) const {
+      constexpr int kFit = products_that_fit(kLargest) < 4 ? products_that_fit(kLargest) : 4;
+      Float products = _mm256_setzero_ps();
+      for (int h = 0; h < 2; h++) {
+        Int integers = _mm256_set1_epi32(kOffset * a.negative_sums[h]);
+        for (int v = 4 * h; v < 4 * h + 4; v += kFit) {
+          const Int four = multiply_codes(codes, a, v, kFit);
+          integers = _mm256_add_epi32(integers, _mm256_madd_epi16(four, _mm256_set1_epi16(1)));
+        }
+        products = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers), scales[h], products);
+      }
+      return _mm256_fmadd_ps(products, _mm256_set1_ps(a.scale), sum);
+    }
+  };
+
   // Two halves of 16 elements with integer scales, given as a pair of 16-bit values: unit * scales[half] * (code -
   // offset)
   template <int kLargest, int kOffset>
@@ -200,6 +249,9 @@ struct Avx2 {
       return PairTerms<kLargest, kOffset>{unit, pair}.add_to(sum, codes, a);
     }
   };
+
+  template <int kLargest>
+  using QuantHalvesTerms = HalvesTerms<2 * kLargest, kLargest>;
 
   // unit * scales[half] * code - minimum_unit * minima[half]
   template <int kLargest, int>

@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include "cpu/isa/recurrent_rows.h"
+
 namespace rocmforge::cpu {
 namespace {
 
@@ -347,6 +349,9 @@ Kernels make_kernels() {
   kernels.add_scores = add_scores;
   kernels.quantize = quantize;
   kernels.silu_multiply = silu_multiply;
+  kernels.delta_rows = delta_rows<16>;
+  kernels.scan_by_head = scan_rows<16, false>;
+  kernels.scan_by_element = scan_rows<16, true>;
   kernels.sum_of_powers = sum_of_powers;
   return kernels;
 }

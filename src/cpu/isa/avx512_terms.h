@@ -64,14 +64,31 @@ struct Avx512 {
     const Int small = _mm512_sllv_epi32(words(0x00200000), e);
     return _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, _mm512_cmplt_epi32_mask(e, words(2)), small));
   }
+  // Bits 4 v .. 4 v + 3 of every word, as a mask of its bytes.
+  RF_OP __mmask64 four_bits(Int bits, int v) {
+    const Int byte = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+    const Int spread = _mm512_shuffle_epi8(bits, _mm512_add_epi8(bytes(v / 2), byte));
+    return _mm512_test_epi8_mask(spread, words(v % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010)));
+  }
   // The fifth bits of Q5_0 and Q5_1, bit k of a word for element k: adds 0x10 where it is set.
   RF_OP void add_fifth_bits(Int (&codes)[8], Int bits) {
-    const Int byte = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
-    for (int v = 0; v < 8; v++) {
-      const Int spread = _mm512_shuffle_epi8(bits, _mm512_add_epi8(bytes(v / 2), byte));
-      const Int bit = words(v % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
-      codes[v] = _mm512_mask_add_epi8(codes[v], _mm512_test_epi8_mask(spread, bit), codes[v], bytes(0x10));
-    }
+    for (int v = 0; v < 8; v++) codes[v] = _mm512_mask_add_epi8(codes[v], four_bits(bits, v), codes[v], bytes(0x10));
+  }
+  // Negates element k where bit k of a word is set.
+  RF_OP void negate(Int (&codes)[8], Int bits) {
+    const Int none = _mm512_setzero_si512();
+    for (int v = 0; v < 8; v++) codes[v] = _mm512_mask_sub_epi8(codes[v], four_bits(bits, v), none, codes[v]);
+  }
+  // Entry `index` of a table, for every lane.
+  RF_OP Int gather(const uint32_t* table, Int index) { return _mm512_i32gather_epi32(index, table, 4); }
+  RF_OP Int add_bytes(Int a, Int b) { return _mm512_add_epi8(a, b); }
+  // 1 for every byte that is at least `limit`, else 0; unsigned.
+  RF_OP Int at_least(Int x, int limit) {
+    return _mm512_maskz_mov_epi8(_mm512_cmpge_epu8_mask(x, bytes(limit)), bytes(1));
+  }
+  // Words that are not `value`; 0 for the others.
+  RF_OP Int unless_equal(Int x, int value) {
+    return _mm512_maskz_mov_epi32(_mm512_cmpneq_epi32_mask(x, words(value)), x);
   }
 
   RF_OP Int repeat_word(const void* at) {
@@ -151,20 +168,40 @@ struct Avx512 {
   };
 
   using SignedTerms = CentredTerms<255, 128>;
+  template <int>
+  using QuantTerms = SignedTerms;
+  template <int>
+  [[gnu::always_inline]] static Int unsigned_of(Int quants) {
+    return from_signed(quants);
+  }
 
-  // Two halves of 16 elements with integer scales: unit * scales[half] * (code - offset)
+  // Two halves of 16 elements: scales[half] * (code - offset)
   template <int, int kOffset>
+  struct FloatHalvesTerms {
+    Float scales[2];
+
+    RF_START(kOffset)
+    RF_FINISH {
+      const Float products = _mm512_fmadd_ps(to_float(dots[1]), scales[1], multiply(to_float(dots[0]), scales[0]));
+      return _mm512_fmadd_ps(products, _mm512_set1_ps(a.scale), sum);
+    }
+  };
+
+  // With integer scales: unit * scales[half] * (code - offset)
+  template <int kLargest, int kOffset>
   struct HalvesTerms {
     Float unit;
     Int scales[2];
 
     RF_START(kOffset)
     RF_FINISH {
-      const Float scale[2] = {multiply(unit, to_float(scales[0])), multiply(unit, to_float(scales[1]))};
-      const Float products = _mm512_fmadd_ps(to_float(dots[1]), scale[1], multiply(to_float(dots[0]), scale[0]));
-      return _mm512_fmadd_ps(products, _mm512_set1_ps(a.scale), sum);
+      const FloatHalvesTerms<kLargest, kOffset> terms = {
+          {multiply(unit, to_float(scales[0])), multiply(unit, to_float(scales[1]))}};
+      return terms.finish(sum, dots, a);
     }
   };
+  template <int>
+  using QuantHalvesTerms = HalvesTerms<255, 128>;
 
   // Both halves' sums of codes that are still shifted left by `up` bits, 16 bits each.
   template <int up>

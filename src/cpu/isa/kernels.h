@@ -83,6 +83,31 @@ struct RunningSoftmax {
 // accumulated before, because `largest` may have changed. REQUIRES: scale >= 0
 using AddScores = float (*)(RunningSoftmax& softmax, float* scores, size_t n, float scale);
 
+// Rows of one run through the states of n_lanes elements of a head, in order (plan/step.h): `before` is the state that
+// the run begins with (null: zeros) and `after` the one behind its last row; they may be the same. Both lie by number,
+// then lane, lane_step apart. Rows of inputs and outputs are so many floats apart as their steps say.
+struct DeltaRows {
+  const float* before;
+  float* after;
+  const float *q, *k, *v;
+  const float* factors;  // of each row: decay, share that is written, 1 / |k|, 1 / (|q| sqrt(key_size))
+  float* out;
+  size_t n_rows, in_step, out_step;
+  size_t key_size, n_lanes, lane_step;
+};
+struct ScanRows {
+  const float* before;
+  float* after;
+  const float *x, *b, *c;
+  // Of each row. By head: decay and step. By element: a step for each lane.
+  const float* steps;
+  const float* decay;  // by element: of each number, then lane, decay_step apart; multiplied by the step
+  const float* skip;   // one number, or by element of each lane
+  float* out;
+  size_t n_rows, x_step, b_step, c_step, steps_step, out_step;
+  size_t state_size, n_lanes, lane_step, decay_step;
+};
+
 struct PackedFormat {
   uint32_t dtype;   // the value of a DType
   uint32_t n_rows;  // of a unit: 8 or 16
@@ -115,6 +140,11 @@ struct Kernels {
   void (*add)(float* to, const float* from, size_t n);
   void (*silu_multiply)(float* to, const float* gate, const float* up, size_t n);
   void (*gelu_multiply)(float* to, const float* gate, const float* up, size_t n);
+
+  // Recurrent layers. A lane's sum goes over the state's numbers, ascending, whatever the number of rows and lanes.
+  void (*delta_rows)(const DeltaRows& rows);
+  void (*scan_by_head)(const ScanRows& rows);
+  void (*scan_by_element)(const ScanRows& rows);
 
   // The sum of e^(x[i] - largest), in lanes; NaN if any x[i] is not finite. REQUIRES: no x[i] > largest
   float (*sum_of_powers)(const float* x, size_t n, float largest);

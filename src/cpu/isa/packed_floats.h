@@ -1,5 +1,5 @@
 #pragma once
-// Packed floats for the vector instruction sets, and the list of all packed formats. A unit's rows are interleaved, so
+// Packed floats for the vector instruction sets. A unit's rows are interleaved, so
 // that memory is read forwards in one stream and no horizontal sum is needed. Everything here is static (see
 // kernels.h).
 //
@@ -98,15 +98,6 @@ constexpr PackedFormat packed_float_format_of() {
   return {static_cast<uint32_t>(kDType), V::kRows, InputForm::floats, pack<kDType, V>,
           packed_float_matmul<FormatOf, V>};
 }
-
-// Every packed format, for the vectors V.
-#define RF_PACKED_FORMATS(V)                                                                             \
-  {packed_format_of<Q4_0, V>(),      packed_format_of<Q4_1, V>(),      packed_format_of<Q5_0, V>(),      \
-   packed_format_of<Q5_1, V>(),      packed_format_of<Q8_0, V>(),      packed_format_of<Q2K, V>(),       \
-   packed_format_of<Q3K, V>(),       packed_format_of<Q4K, V>(),       packed_format_of<Q5K, V>(),       \
-   packed_format_of<Q6K, V>(),       packed_format_of<Iq4Nl, V>(),     packed_format_of<Iq4Xs, V>(),     \
-   packed_format_of<Mxfp4, V>(),     packed_float_format_of<F32, V>(), packed_float_format_of<F16, V>(), \
-   packed_float_format_of<Bf16, V>()}
 
 }  // namespace
 }  // namespace rocmforge::cpu

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "cpu/isa/kernels.h"
+#include "tensor/formats/iq4_nl.h"
 #include "tensor/packed.h"
 
 namespace rocmforge::cpu {
@@ -72,6 +73,7 @@ struct Cut {
   // The s-th block in order of computation.
   static constexpr int block(int s) { return s; }
   static constexpr int kShared = 1;
+  static constexpr int kTokens = V::kTokens;  // of a tile
   static constexpr auto kWords = word_offsets<kCut.n_words>(kCut, sizeof(Int));
   const char* at;
 
@@ -116,7 +118,6 @@ template <class V>
   for (int v = 0; v < 8; v++) codes[v] = V::look_up(table, codes[v]);
 }
 
-constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // Twice the E2M1 value, with an offset of 16 to be unsigned.
 constexpr int8_t kE2m1Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
@@ -197,7 +198,7 @@ struct Iq4Nl : Cut<V, DType::iq4_nl> {
   template <int>
   [[gnu::always_inline]] void codes(Codes<V>& codes) const {
     nibbles_of_block<V>(codes, *this, 0);
-    look_up<V>(codes, V::from_signed(V::table(kIq4Levels)));
+    look_up<V>(codes, V::from_signed(V::table(formats::kIq4Levels.at)));
   }
   template <int>
   [[gnu::always_inline]] auto terms() const {
@@ -297,7 +298,7 @@ struct Iq4Xs : Cut<V, DType::iq4_xs> {
   template <int s>
   [[gnu::always_inline]] void codes(Codes<V>& codes) const {
     nibbles_of_block<V>(codes, *this, 2 + 4 * s);
-    look_up<V>(codes, V::from_signed(V::table(kIq4Levels)));
+    look_up<V>(codes, V::from_signed(V::table(formats::kIq4Levels.at)));
   }
   template <int s>
   [[gnu::always_inline]] auto terms() const {

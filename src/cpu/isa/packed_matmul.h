@@ -163,7 +163,7 @@ void packed_matmul(const PackedUnits& units, const Tokens<void>& tokens) {
       multiply_unit_apart<Format, V, n>(tile, tokens);
     }
   };
-  for_tiles<V, V::kTokens>(units, tokens, Format::kGroupBytes, multiply);
+  for_tiles<V, Format::kTokens>(units, tokens, Format::kGroupBytes, multiply);
 }
 
 // ---- Packing ----

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cpu/isa/kernels.h"
+#include "cpu/isa/recurrent_rows.h"
 #include "tensor/half.h"
 
 namespace rocmforge::cpu {
@@ -199,6 +200,9 @@ const Kernels& scalar_kernels() {
       .add = add,
       .silu_multiply = silu_multiply,
       .gelu_multiply = gelu_multiply,
+      .delta_rows = delta_rows<4>,
+      .scan_by_head = scan_rows<4, false>,
+      .scan_by_element = scan_rows<4, true>,
       .sum_of_powers = sum_of_powers,
   };
   return kernels;

@@ -138,6 +138,8 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
                 kNames[static_cast<int>(kDevices[index].fragment)]);
   out->memory_bytes = controls().memory_bytes;
   out->is_integrated = 0;
+  out->n_units = 0;
+  out->target[0] = 0;
   return GpuStatus::ok;
 }
 
@@ -352,10 +354,10 @@ Controls& controls() {
 
 const GpuApi& api() {
   static constexpr GpuApi kApi = {
-      kApiVersion,   "emu",      last_error, count,         info,        open,         close,
-      memory,        allocate,   release,    allocate_host, release,     make_stream,  drop_stream,
-      finish_stream, make_event, drop_event, record,        wait,        finish_event, copy,
-      fill,          find,       launch,     begin_capture, end_capture, launch_graph, drop_graph,
+      kApiVersion, "emu",         "",          last_error,    count,        info,        open,        close,
+      memory,      allocate,      release,     allocate_host, release,      make_stream, drop_stream, finish_stream,
+      make_event,  drop_event,    record,      wait,          finish_event, copy,        fill,        find,
+      launch,      begin_capture, end_capture, launch_graph,  drop_graph,
   };
   return kApi;
 }

@@ -4,6 +4,7 @@
 
 #include "gpu/emu/rules.h"
 #include "gpu/fragment/fragment.h"
+#include "gpu/kernels/self_test.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
@@ -101,6 +102,28 @@ RF_DEVICE void fragment_product(const RulesArgs& args, Narrow to_narrow) {
 }
 RF_KERNEL(fragment_f16, RulesArgs, kRulesThreads) {
   fragment_product<F16>(args, [](float v) { return narrow(v); });
+}
+// As the self-test's kernel, with rows and columns of the result exchanged: a layout that is not the hardware's.
+RF_KERNEL(fragments_transposed, TryFragmentsArgs, kTryFragmentsThreads) {
+  if (wave() != 0) return;
+  using F = Fragment<F16>;
+  typename F::A a;
+  typename F::B b;
+  typename F::C c{};
+  F::load_a(a, reinterpret_cast<const F16*>(args.a), 16);
+  F::load_b(b, reinterpret_cast<const F16*>(args.b), 16);
+  F::multiply(c, a, b);
+  for (uint32_t i = 0; i < F::kPerLane; i++) args.out[F::column(i) * 16 + F::row(i)] = c.v[i];
+}
+// A block that others come after takes itself for the last one.
+RF_KERNEL(meet_too_early, MeetArgs, kMeetThreads) {
+  RF_SHARED(uint32_t, n_before);
+  const uint64_t mine = static_cast<uint64_t>(block_x()) * kMeetThreads + thread_index();
+  args.numbers[mine] = meet_number(block_x(), thread_index());
+  if (!is_last_to_arrive(args.counter, args.n_blocks / 2, &n_before)) return;
+  uint32_t sum = 0;
+  for (uint32_t b = 0; b < args.n_blocks; b++) sum += args.numbers[b * kMeetThreads + thread_index()];
+  args.sums[thread_index()] = sum;
 }
 RF_KERNEL(fragment_bf16, RulesArgs, kRulesThreads) {
   fragment_product<Bf16>(args, [](float v) { return to_bf16(v); });

@@ -7,11 +7,22 @@
 //   Fragment<F16>::C c{}; multiply(c, a, b);           every lane of the wave takes part
 //   c.v[i] is the element (row(i), column(i)), i < kPerLane
 //
+// The same for 32 columns, from packed tiles in the order kOrder (fragment/packed_tile.h):
+//
+//   Fragment<F16>::Operand a, b;   load(a, tile);   load(b, tile);   multiply(c, a, b);
+//
+// and with the second operand made in registers, without a tile. Of each of its 16 rows, kRowLanes lanes hold the four
+// chunks of eight columns between them: lane row_lane() holds the chunks c with c % kRowLanes == row_lane(). A lane
+// holds chunks of kLaneRows rows, lane_row(i). Nothing but the first operand's tile says which columns those are.
+//
+//   Fragment<F16>::Held b;   hold(b, i, j, chunk) for the lane's row i and its j-th chunk;   multiply(c, a, b);
+//   c.v[i] is the element (held_row(i), held_column(i))
+//
 // Which lane holds what is the hardware's choice:
 //
-//   mma.h     NVIDIA, mma.sync m16n8k16 twice           mfma.h   AMD gfx90a, gfx942: waves of 64
+//   mma.h     NVIDIA, mma.sync m16n8k16 twice           mfma.h   AMD gfx908, gfx90a, gfx942: waves of 64
 //   gfx11.h   AMD WMMA, A and B held twice              gfx12.h  AMD WMMA, each half wave half of k
-//   none.h    no matrix instructions: multiply-adds (gfx1030)
+//   none.h    no matrix instructions: multiply-adds (gfx906, gfx103x)
 //
 // The emulation compiles every kernel that uses fragments with each of the five.
 
@@ -23,7 +34,7 @@
 #include "gpu/fragment/gfx12.h"
 #elif defined(__GFX11__)
 #include "gpu/fragment/gfx11.h"
-#elif defined(__gfx90a__) || defined(__gfx942__)
+#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
 #include "gpu/fragment/mfma.h"
 #elif defined(__HIP__)
 #include "gpu/fragment/none.h"
@@ -46,7 +57,7 @@ using Fragment = Gfx12Fragment<T>;
 #elif defined(__GFX11__)
 template <class T>
 using Fragment = Gfx11Fragment<T>;
-#elif defined(__gfx90a__) || defined(__gfx942__)
+#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
 template <class T>
 using Fragment = MfmaFragment<T>;
 #elif defined(__HIP__)

@@ -3,6 +3,7 @@
 // Element i of C is at row 2 i + l / 16, column l % 16.
 
 #include "gpu/fragment/emulated.h"
+#include "gpu/fragment/packed_tile.h"
 #include "gpu/runtime.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -10,6 +11,7 @@ namespace rocmforge::gpu::RF_KERNELS {
 template <class T>
 struct Gfx11Fragment {
   using Element = T;
+  static constexpr bool kHasMatrixUnit = true;
   static constexpr uint32_t kPerLane = 8;
 
   struct A {
@@ -28,6 +30,31 @@ struct Gfx11Fragment {
     for (int i = 0; i < 8; i++) a.r[i] = at[i];
   }
   RF_DEVICE static void load_b(B& b, const T* tile, uint32_t stride) { load_a(b, tile, stride); }
+
+  static constexpr TileOrder kOrder = TileOrder::by_column;
+  struct Operand {
+    Word4 chunks[4];
+  };
+  RF_DEVICE static void load(Operand& o, const Word4* tile) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < 4; i++) o.chunks[i] = tile[16 * i + lane() % 16];
+  }
+  RF_DEVICE static void multiply(C& c, const Operand& a, const Operand& b) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < 4; i += 2) multiply(c, sixteen(a, i), sixteen(b, i));
+  }
+  RF_DEVICE static A sixteen(const Operand& o, uint32_t i) {
+    const auto &first = o.chunks[i].v, &second = o.chunks[i + 1].v;
+    return {{first[0], first[1], first[2], first[3], second[0], second[1], second[2], second[3]}};
+  }
+
+  static constexpr uint32_t kRowLanes = 1, kLaneRows = 1;
+  using Held = Operand;
+  RF_DEVICE static uint32_t row_lane() { return 0; }
+  RF_DEVICE static uint32_t lane_row(uint32_t) { return lane() % 16; }
+  RF_DEVICE static void hold(Held& h, uint32_t, uint32_t j, const Word4& chunk) { h.chunks[j] = chunk; }
+  RF_DEVICE static uint32_t held_row(uint32_t i) { return row(i); }
+  RF_DEVICE static uint32_t held_column(uint32_t i) { return column(i); }
 
 #if defined(__HIP__)
   RF_DEVICE static void multiply(C& c, const A& a, const B& b) {

@@ -6,6 +6,7 @@
 //   C: four floats for each half                    (g, 2t) (g, 2t + 1) (g + 8, 2t) (g + 8, 2t + 1)
 
 #include "gpu/fragment/emulated.h"
+#include "gpu/fragment/packed_tile.h"
 #include "gpu/runtime.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
@@ -13,6 +14,7 @@ namespace rocmforge::gpu::RF_KERNELS {
 template <class T>
 struct MmaFragment {
   using Element = T;
+  static constexpr bool kHasMatrixUnit = true;
   static constexpr uint32_t kPerLane = 8;
 
   struct A {
@@ -43,6 +45,32 @@ struct MmaFragment {
     b.r[2] = pair(at + 8 * stride);
     b.r[3] = pair(at + 8 * stride + 8);
   }
+
+  // Of rows g and g + 8: columns 8t .. 8t + 7.
+  static constexpr TileOrder kOrder = TileOrder::by_row;
+  struct Operand {
+    Word4 chunks[2];
+  };
+  RF_DEVICE static void load(Operand& o, const Word4* tile) {
+    o.chunks[0] = tile[lane()];
+    o.chunks[1] = tile[lane() + 32];
+  }
+  // A column of the instruction is another of the tile, the same one in both operands.
+  RF_DEVICE static void multiply(C& c, const Operand& a, const Operand& b) {
+    RF_UNROLL
+    for (uint32_t s = 0; s < 4; s += 2) {
+      const auto &a0 = a.chunks[0].v, &a1 = a.chunks[1].v, &b0 = b.chunks[0].v, &b1 = b.chunks[1].v;
+      multiply(c, A{{a0[s], a1[s], a0[s + 1], a1[s + 1]}}, B{{b0[s], b0[s + 1], b1[s], b1[s + 1]}});
+    }
+  }
+
+  static constexpr uint32_t kRowLanes = 4, kLaneRows = 2;
+  using Held = Operand;
+  RF_DEVICE static uint32_t row_lane() { return lane() % 4; }
+  RF_DEVICE static uint32_t lane_row(uint32_t i) { return lane() / 4 + 8 * i; }
+  RF_DEVICE static void hold(Held& h, uint32_t i, uint32_t, const Word4& chunk) { h.chunks[i] = chunk; }
+  RF_DEVICE static uint32_t held_row(uint32_t i) { return row(i); }
+  RF_DEVICE static uint32_t held_column(uint32_t i) { return column(i); }
 
 #if defined(__CUDACC__)
   RF_DEVICE static void multiply(C& c, const A& a, const B& b) {

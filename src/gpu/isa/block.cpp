@@ -9,31 +9,32 @@ namespace {
 constexpr uint32_t kVectorFill = 0x7FC0DEAD, kScalarFill = 0xDEADDEAD;
 constexpr std::byte kScratchFill{0xCD};
 constexpr uint64_t kMostInstructions = uint64_t{1} << 34;  // of a wave, before it is said to hang
-constexpr uint16_t kPacketBit = 1, kKernargBit = 3;        // of Descriptor::properties
+// Of Descriptor::properties.
+constexpr uint16_t kScratchBufferBit = 0, kPacketBit = 1, kKernargBit = 3, kFlatScratchBit = 5;
 
 // Both halves of a dual instruction read before either writes.
 void run_dual(Wave& w, const Instruction& i) {
   if (!i.second_reads_first) {
-    i.run(w, i);
-    i.second->run(w, *i.second);
+    run_one(w, i);
+    run_one(w, *i.second);
     return;
   }
   Lanes& to = w.v[i.o[0].index];
   const Lanes before = to;
-  i.run(w, i);
+  run_one(w, i);
   const Lanes after = to;
   to = before;
-  i.second->run(w, *i.second);
+  run_one(w, *i.second);
   to = after;
 }
 
 // Puts the result into a part of the destination.
 void run_sdwa(Wave& w, const Instruction& i) {
   const Operand& to = i.o[0];
-  if (i.n_outputs == 0 || to.kind != OperandKind::vector || to.part == Part::dword) return i.run(w, i);
+  if (i.n_outputs == 0 || to.kind != OperandKind::vector || to.part == Part::dword) return run_one(w, i);
   std::array<Lanes, 2> before;
   for (uint32_t h = 0; h < w.n_halves; h++) before[h] = w.v[h * w.n_registers + to.index];
-  i.run(w, i);
+  run_one(w, i);
   const bool is_word = to.part >= Part::word0;
   const uint32_t n_bits = is_word ? 16 : 8;
   const uint32_t which = static_cast<uint32_t>(to.part) - static_cast<uint32_t>(is_word ? Part::word0 : Part::byte0);
@@ -50,11 +51,13 @@ void run_sdwa(Wave& w, const Instruction& i) {
 
 }  // namespace
 
-Block::Block(const Kernel& kernel, const Launch& launch, std::span<const std::byte> kernarg, const MemoryMap& memory)
+Block::Block(const Kernel& kernel, const Launch& launch, std::span<const std::byte> kernarg, const MemoryMap& memory,
+             StoreLog& stores)
     : kernel_(kernel),
       launch_(launch),
       kernarg_(kernarg),
       memory_(memory),
+      stores_(launch.checks.visibility ? &stores : nullptr),
       lds_(kernel.descriptor.lds_bytes + launch.shared_bytes, launch.checks.races),
       waves_((launch.n_threads + kernel.wave() - 1) / kernel.wave()),
       written_(waves_.size()) {
@@ -75,9 +78,10 @@ Block::Block(const Kernel& kernel, const Launch& launch, std::span<const std::by
     w.lds = &lds_;
     w.number = k;
     w.n_halves = kernel.wave() / kHalf;
-    w.n_registers = kernel.target.generation == 9 ? 512 : 256;
+    w.n_registers = kernel.target.generation == 9 ? 2 * kAccumulators : kMoved + 1;
     w.v.resize(size_t{w.n_halves} * w.n_registers);
     w.counts_traffic = launch.checks.counts_traffic;
+    visibilities_.push_back(&w.visibility);
   }
 }
 
@@ -87,19 +91,33 @@ void Block::begin(Wave& w, Grid block) {
   written_[w.number].begin();
   for (auto& queue : w.pending) queue.clear();
   w.scc = false;
+  w.has_signalled = false;
+  w.mode = kernel_.descriptor.mode();
+  const auto n_waves = static_cast<uint32_t>(waves_.size());
+  const uint32_t first_wave = 1 + n_waves * (block.x + launch_.grid.x * (block.y + launch_.grid.y * block.z));
+  w.visibility.begin(stores_, kernel_, first_wave + w.number, first_wave, n_waves);
   w.state = State::running;
   w.pc = 0;
   w.scratch.assign(size_t{kernel_.descriptor.private_bytes} * w.n_lanes(), kScratchFill);
 
   const Descriptor& d = kernel_.descriptor;
   uint32_t next = 0;
-  const auto put_address = [&](const void* address) {
-    w.set64({.kind = OperandKind::scalar, .index = static_cast<uint16_t>(next)}, reinterpret_cast<uint64_t>(address));
-    written_[w.number].set_scalar(next++);
-    written_[w.number].set_scalar(next++);
+  const auto put_word = [&](uint32_t word) {
+    written_[w.number].set_scalar(next);
+    w.s[next++] = word;
   };
-  if ((d.properties >> kPacketBit & 1) != 0) put_address(packet_.data());
-  if ((d.properties >> kKernargBit & 1) != 0) put_address(kernarg_.data());
+  const auto put_address = [&](const void* address) {
+    const auto bits = reinterpret_cast<uint64_t>(address);
+    put_word(static_cast<uint32_t>(bits));
+    put_word(static_cast<uint32_t>(bits >> 32));
+  };
+  const auto has = [&](uint16_t bit) { return (d.properties >> bit & 1) != 0; };
+  if (has(kScratchBufferBit)) {
+    for (const uint32_t word : {kScratchDescriptor, 0u, 0u, 0u}) put_word(word);
+  }
+  if (has(kPacketBit)) put_address(packet_.data());
+  if (has(kKernargBit)) put_address(kernarg_.data());
+  if (has(kFlatScratchBit)) put_address(nullptr);
   if (kernel_.target.generation >= 12) {
     w.s[kTtmp + 9] = block.x;
     w.s[kTtmp + 7] = d.has_block_id(2) ? block.y | block.z << 16 : block.y;
@@ -109,15 +127,17 @@ void Block::begin(Wave& w, Grid block) {
     next = d.n_user_scalars();  // gfx11 leaves a gap
     const uint32_t ids[] = {block.x, block.y, block.z};
     for (uint32_t axis = 0; axis < 3; axis++) {
-      if (!d.has_block_id(axis)) continue;
-      written_[w.number].set_scalar(next);
-      w.s[next++] = ids[axis];
+      if (d.has_block_id(axis)) put_word(ids[axis]);
     }
+    if (has(kScratchBufferBit) && d.has_scratch_offset()) put_word(0);
   }
   uint64_t exec = 0;
+  const uint32_t n_more_axes = kernel_.target.generation == 10 ? d.last_thread_axis() : 0;
+  for (uint32_t axis = 1; axis <= n_more_axes; axis++) written_[w.number].set_vector(axis);
   const uint32_t first_thread = w.number * w.n_lanes();
   for (uint32_t l = 0; l < w.n_lanes(); l++) {
-    w.at(0, l) = first_thread + l;  // y and z, from bits 10 and 20 on, are 0
+    w.at(0, l) = first_thread + l;  // y and z are 0: from bits 10 and 20 on, or in registers of their own
+    for (uint32_t axis = 1; axis <= n_more_axes; axis++) w.at(axis, l) = 0;
     if (first_thread + l < launch_.n_threads) exec |= uint64_t{1} << l;
   }
   w.set_mask(kExec, exec);
@@ -134,13 +154,14 @@ void Block::step(Wave& w, const Instruction& i) {
     if (waits) check_waits(w, i);
     if (w.state != State::running) return;
   }
-  if (!written_[w.number].follow(i)) return w.fail(i, "a register is read that nobody wrote");
+  if (launch_.checks.registers && !written_[w.number].follow(i))
+    return w.fail(i, "a register is read that nobody wrote");
   if (i.second)
     run_dual(w, i);
   else if (i.is_sdwa)
     run_sdwa(w, i);
   else
-    i.run(w, i);
+    run_one(w, i);
 }
 
 void Block::advance(Wave& w, uint64_t n_instructions) {
@@ -159,6 +180,7 @@ bool Block::all_at_barrier() {
   if (n_waiting == waves_.size()) {
     for (Wave& w : waves_) w.state = State::running;
     lds_.barrier();
+    if (stores_ != nullptr) Visibility::barrier(visibilities_);
     return true;
   }
   if (n_waiting != 0) failure_ = kernel_.name + ": a barrier that some waves of the block never reach";
@@ -187,10 +209,7 @@ void Block::run(Grid block) {
     }
   } while (all_at_barrier());
   for (Wave& w : waves_) {
-    report_.traffic.requested_bytes += w.traffic.requested_bytes;
-    report_.traffic.line_bytes += w.traffic.line_bytes;
-    report_.traffic.lds_accesses += w.traffic.lds_accesses;
-    report_.traffic.lds_extra_cycles += w.traffic.lds_extra_cycles;
+    report_.traffic += w.traffic;
     w.traffic = {};
   }
 }

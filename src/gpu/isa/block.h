@@ -12,7 +12,8 @@ namespace rocmforge::gpu::isa {
 class Block {
  public:
   // All of it outlives the block.
-  Block(const Kernel& kernel, const Launch& launch, std::span<const std::byte> kernarg, const MemoryMap& memory);
+  Block(const Kernel& kernel, const Launch& launch, std::span<const std::byte> kernarg, const MemoryMap& memory,
+        StoreLog& stores);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
@@ -33,9 +34,11 @@ class Block {
   std::span<const std::byte> kernarg_;
   std::array<uint32_t, 16> packet_{};  // of the launch, as far as kernels may read it
   MemoryMap memory_;
+  StoreLog* stores_;  // null: not followed
   Lds lds_;
   std::vector<Wave> waves_;
-  std::vector<Written> written_;  // by wave
+  std::vector<Written> written_;           // by wave
+  std::vector<Visibility*> visibilities_;  // of the waves
   std::mt19937_64 rng_;
   Report report_;
   std::string failure_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/isa/disassemble.h"
+#include "gpu/isa/hazards.h"
 
 namespace rocmforge::gpu::isa {
 namespace {
@@ -49,12 +50,16 @@ class Bytes {
 // The low byte of e_flags.
 struct KnownTarget {
   uint32_t flag;
-  const char* name;
-  uint32_t generation;
+  Target target;
 };
-constexpr KnownTarget kTargets[] = {{0x36, "gfx1030", 10}, {0x3F, "gfx90a", 9},   {0x41, "gfx1100", 11},
-                                    {0x46, "gfx1101", 11}, {0x48, "gfx1200", 12}, {0x4A, "gfx1151", 11},
-                                    {0x4C, "gfx942", 9},   {0x4E, "gfx1201", 12}};
+const KnownTarget kTargets[] = {{0x36, {"gfx1030", 10}},
+                                {0x3F, {"gfx90a", 9, true}},
+                                {0x41, {"gfx1100", 11}},
+                                {0x46, {"gfx1101", 11}},
+                                {0x48, {"gfx1200", 12}},
+                                {0x4A, {"gfx1151", 11}},
+                                {0x4C, {.name = "gfx942", .generation = 9, .has_several_l2 = true}},
+                                {0x4E, {"gfx1201", 12}}};
 
 struct BundleEntry {
   uint64_t offset, n_bytes;
@@ -78,6 +83,11 @@ Result<std::vector<BundleEntry>> entries_of(const Bytes& bundle) {
 }
 
 }  // namespace
+
+const Target* find_target(const std::string& name) {
+  const auto found = std::ranges::find(kTargets, name, [](const KnownTarget& known) { return known.target.name; });
+  return found == std::end(kTargets) ? nullptr : &found->target;
+}
 
 Result<size_t> bundle_bytes(const std::byte* bundle) {
   if (std::memcmp(bundle, kBundleMagic.data(), kBundleMagic.size()) != 0) return bad("not a bundle");
@@ -118,7 +128,7 @@ Result<void> CodeObject::load_elf() {
   const auto header = TRY(file.at<Elf64_Ehdr>(0));
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != kMachineAmd) return bad("not AMD's");
   for (const KnownTarget& known : kTargets) {
-    if ((header.e_flags & 0xFF) == known.flag) target_ = {known.name, known.generation};
+    if ((header.e_flags & 0xFF) == known.flag) target_ = known.target;
   }
   if (target_.name.empty()) return bad("a target that is not known");
   constexpr uint64_t kMaxImage = 256 << 20;
@@ -208,6 +218,7 @@ Result<std::vector<const Kernel*>> CodeObject::decode(const std::vector<std::str
       if (kernel->instructions.empty() || kernel->instructions[0].address != entry) {
         return bad("the disassembler gave no code of " + name);
       }
+      kernel->hazard = find_hazard(*kernel);
       kernels_[name] = std::move(kernel);
     }
   }

@@ -20,9 +20,12 @@ namespace rocmforge::gpu::isa {
 
 // What differs between the targets for those who run code.
 struct Target {
-  std::string name;         // gfx1100
-  uint32_t generation = 0;  // 9: CDNA, 10, 11 and 12: RDNA
+  std::string name;               // gfx1100
+  uint32_t generation = 0;        // 9: CDNA, 10, 11 and 12: RDNA
+  bool flushes_products = false;  // matrix instructions take and give no denormals
+  bool has_several_l2 = false;    // a part of the device each
 };
+const Target* find_target(const std::string& name);  // null: not known
 
 // The 64 bytes at NAME.kd.
 struct Descriptor {
@@ -34,9 +37,12 @@ struct Descriptor {
   uint16_t properties = 0;  // which user SGPRs there are; waves of 32
 
   uint32_t n_user_scalars() const { return rsrc2 >> 1 & 31; }
+  bool has_scratch_offset() const { return (rsrc2 & 1) != 0; }
   bool has_block_id(uint32_t axis) const { return (rsrc2 >> (7 + axis) & 1) != 0; }
+  uint32_t last_thread_axis() const { return rsrc2 >> 11 & 3; }  // whose number the kernel asks for
   bool is_wave32() const { return (properties >> 10 & 1) != 0; }
-  bool keeps_denormals() const { return (rsrc1 >> 16 & 15) == 15; }
+  bool is_spread_over_units() const { return (rsrc1 >> 29 & 1) != 0; }  // of gfx10 and later: two with a cache each
+  uint8_t mode() const { return static_cast<uint8_t>(rsrc1 >> 12); }    // see Wave::mode
 };
 
 struct Kernel {
@@ -46,6 +52,7 @@ struct Kernel {
   const std::byte* image = nullptr;  // of the code object
   size_t image_bytes = 0;
   std::vector<Instruction> instructions;  // from the kernel's first; the last ones pad it
+  std::string hazard;                     // the first that was found, see hazards.h; empty: none
 
   uint32_t wave() const { return descriptor.is_wave32() ? 32 : 64; }
   uint32_t n_vector_registers() const;  // that a wave is given; with accumulation registers

@@ -35,10 +35,7 @@ void CountsOfAll::add(const Kernel& kernel, const Launch& launch, const Report& 
   sum.n_launches++;
   sum.n_waves += more.n_waves;
   for (size_t c = 0; c < kNumClasses; c++) sum.n_by_class[c] += more.n_by_class[c];
-  sum.traffic.requested_bytes += more.traffic.requested_bytes;
-  sum.traffic.line_bytes += more.traffic.line_bytes;
-  sum.traffic.lds_accesses += more.traffic.lds_accesses;
-  sum.traffic.lds_extra_cycles += more.traffic.lds_extra_cycles;
+  sum.traffic += more.traffic;
 }
 
 CountsOfAll::~CountsOfAll() {
@@ -53,10 +50,12 @@ CountsOfAll::~CountsOfAll() {
     for (size_t k = 0; k < kNumClasses; k++) {
       text += fmt::format(R"("{}": {}, )", class_name(static_cast<Class>(k)), c.n_by_class[k]);
     }
-    text += fmt::format(R"("requested_bytes": {}, "line_bytes": {}, "lds_accesses": {}, "lds_extra_cycles": {}}})"
-                        "\n",
+    text += fmt::format(R"("requested_bytes": {}, "line_bytes": {}, "lds_accesses": {}, "lds_extra_cycles": {}, )",
                         c.traffic.requested_bytes, c.traffic.line_bytes, c.traffic.lds_accesses,
                         c.traffic.lds_extra_cycles);
+    text += fmt::format(R"("load_waits": {}, "loads_under_way": {}}})"
+                        "\n",
+                        c.traffic.load_waits, c.traffic.loads_under_way);
   }
   std::ofstream(path_, std::ios::app) << text << std::flush;
 }

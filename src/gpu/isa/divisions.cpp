@@ -1,5 +1,5 @@
 // The three instructions that make an IEEE division of v_rcp and v_fma, for f32 and f64. What is written about them
-// does not divide; these do, as property tests show (machine_code_test.cpp).
+// does not divide; these do, as property tests show (instructions_test.cpp).
 
 #include <limits>
 
@@ -42,11 +42,12 @@ struct Scaled {
 template <class T>
 Scaled<T> div_scale(T x, T d, T n) {
   using S = Shape<T>;
-  if (n == 0 || d == 0) return {std::numeric_limits<T>::quiet_NaN(), false};
+  if (n == 0 || d == 0) return {std::numeric_limits<T>::quiet_NaN(), true};
   // The reciprocal would be denormal.
   const bool large_denominator =
       biased_exponent(d) >= 2 * S::kLargest - 1 && std::fabs(d) > std::ldexp(T{1}, S::kLargest - 1);
-  const bool small_quotient = is_denormal(n / d);
+  // Denormal, or next to it: exponents alone are looked at.
+  const bool small_quotient = is_denormal(n / d) || biased_exponent(n) - biased_exponent(d) == 1 - S::kLargest;
   if (biased_exponent(n) - biased_exponent(d) >= S::kFar) return {x == d ? std::ldexp(x, S::kScale) : x, true};
   if (is_denormal(d)) return {std::ldexp(x, S::kScale), false};
   if (large_denominator && small_quotient) return {x == d ? std::ldexp(x, -S::kScale) : x, true};
@@ -83,7 +84,7 @@ T div_fixup(T q, T d, T n) {
   // Beyond what scaling can save.
   const int difference = std::ilogb(n) - std::ilogb(d);
   if (difference < -(S::kLargest + S::kMantissa)) return sign * T{0};
-  if (difference > S::kLargest + 1) return sign * std::numeric_limits<T>::infinity();
+  if (difference > S::kLargest + 1 || std::isnan(q)) return sign * std::numeric_limits<T>::infinity();
   return sign * std::fabs(q);
 }
 

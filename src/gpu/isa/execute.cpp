@@ -23,10 +23,10 @@ Result<void> check_launch(const Kernel& kernel, const Launch& launch, size_t n_a
   if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0) return bad("a grid without blocks");
   if (uint64_t{d.lds_bytes} + launch.shared_bytes > kMaxSharedBytes) return bad("more shared memory than a block has");
   if (n_args > d.kernarg_bytes) return bad("more arguments than it takes");
-  if (!d.keeps_denormals()) return bad("it flushes denormals, which is not modelled");
   for (uint32_t k = 0; k < 7; k++) {
-    if ((d.properties >> k & 1) != 0 && k != 1 && k != 3) {
-      return bad("it asks for more than its arguments and the dispatch packet");
+    const bool is_given = k == 0 || k == 1 || k == 3 || k == 5;
+    if ((d.properties >> k & 1) != 0 && !is_given) {
+      return bad("it asks for more than its arguments, the dispatch packet and scratch memory");
     }
   }
   return {};
@@ -34,11 +34,14 @@ Result<void> check_launch(const Kernel& kernel, const Launch& launch, size_t n_a
 
 // What a launch's threads share.
 struct Shared {
+  explicit Shared(const MemoryMap& memory) : stores(memory) {}
+
   std::mutex mutex;
   Report report;
   std::string failure;
   bool is_unsupported = false;
   std::atomic<uint64_t> next_block{0};
+  StoreLog stores;
 };
 
 // Blocks in an order that a seed gives: steps of a width that has no factor in common with their number.
@@ -53,7 +56,7 @@ void work(Shared& shared, const Kernel& kernel, const Launch& launch, std::span<
           const MemoryMap& memory) {
   const Grid& grid = launch.grid;
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
-  Block block(kernel, launch, kernarg, memory);
+  Block block(kernel, launch, kernarg, memory, shared.stores);
   for (uint64_t i = 0; (i = shared.next_block.fetch_add(1)) < n_blocks;) {
     const uint64_t b = shuffled(i, n_blocks, launch.seed);
     block.run({static_cast<uint32_t>(b % grid.x), static_cast<uint32_t>(b / grid.x % grid.y),
@@ -79,15 +82,15 @@ void Report::add(const Report& other) {
   n_executed.resize(std::max(n_executed.size(), other.n_executed.size()));
   for (size_t k = 0; k < other.n_executed.size(); k++) n_executed[k] += other.n_executed[k];
   n_waves += other.n_waves;
-  traffic.requested_bytes += other.traffic.requested_bytes;
-  traffic.line_bytes += other.traffic.line_bytes;
-  traffic.lds_accesses += other.traffic.lds_accesses;
-  traffic.lds_extra_cycles += other.traffic.lds_extra_cycles;
+  traffic += other.traffic;
 }
 
 Result<Report> run(const Kernel& kernel, const Launch& launch, std::span<const std::byte> args,
                    const MemoryMap& memory) {
   TRY(check_launch(kernel, launch, args.size()));
+  if (launch.checks.hazards && !kernel.hazard.empty()) {
+    return Error{ErrorCode::internal, "machine code: " + kernel.hazard};
+  }
   std::vector<std::byte> kernarg(kernel.descriptor.kernarg_bytes);
   std::ranges::copy(args, kernarg.begin());
 
@@ -96,7 +99,7 @@ Result<Report> run(const Kernel& kernel, const Launch& launch, std::span<const s
   constexpr uint64_t kWavesWorthAThread = 32;
   const uint64_t n_cores = launch.n_workers != 0 ? launch.n_workers : std::max(1u, std::thread::hardware_concurrency());
   const uint64_t n_workers = std::min({n_cores, n_blocks, 1 + n_waves / kWavesWorthAThread});
-  Shared shared;
+  Shared shared(memory);
   const auto part = [&](size_t) { work(shared, kernel, launch, kernarg, memory); };
   std::vector<std::thread> others = start_threads(n_workers - 1, part);
   part(0);

@@ -18,10 +18,15 @@
 namespace rocmforge::gpu::isa {
 
 struct Checks {
+  bool hazards = true;         // of distances that compilers must keep
   bool waits = true;           // of registers that are used before their load has ended
   bool races = true;           // between waves, in shared memory; and reads of what nobody wrote there
+  bool visibility = true;      // of stores of other waves: their order, and caches between them
+  bool registers = true;       // that are read and that nobody wrote
   bool counts_traffic = true;  // of memory, see Traffic
 };
+
+inline constexpr Checks kNoChecks = {false, false, false, false, false, false};
 
 struct Launch {
   Grid grid;

@@ -2,6 +2,7 @@
 //
 // v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin and v_cos are the host's: hardware's are good to about 1 ulp.
 
+#include "gpu/isa/float_rules.h"
 #include "gpu/isa/lanes.h"
 
 namespace rocmforge::gpu::isa {
@@ -9,25 +10,13 @@ namespace {
 
 using U = uint32_t;
 
-U to_u32(float v) {
-  return !(v > 0) ? 0 : v >= 0x1p32f ? ~0u : static_cast<U>(v);
-}
-U to_i32(float v) {
-  if (std::isnan(v)) return 0;
-  return v >= 0x1p31f ? 0x7FFFFFFFu : v < -0x1p31f ? 0x80000000u : static_cast<U>(static_cast<int32_t>(v));
-}
 // The largest result is the largest float below 1.
 float fraction(float v) {
-  return std::fmin(v - std::floor(v), 0x1.fffffep-1f);
+  return std::isinf(v) ? v - v : std::fmin(v - std::floor(v), 0x1.fffffep-1f);
 }
-// One NaN is the other's value; -0 lies below +0.
-float largest(float a, float b) {
-  if (a == 0 && b == 0) return std::signbit(a) ? b : a;
-  return std::fmax(a, b);
-}
-float smallest(float a, float b) {
-  if (a == 0 && b == 0) return std::signbit(a) ? a : b;
-  return std::fmin(a, b);
+float middle(float a, float b, float c) {
+  if (std::isnan(a) || std::isnan(b) || std::isnan(c)) return smallest(smallest(a, b), c);
+  return largest(smallest(a, b), smallest(largest(a, b), c));
 }
 template <uint32_t kByte>
 float byte_of(U a) {
@@ -111,6 +100,10 @@ void add_floats(Table& t) {
   constexpr auto fma = [](float a, float b, float c) { return std::fma(a, b, c); };
   // Where a literal is a factor or the sum, it is printed in its place.
   t["v_fma_f32"] = t["v_fmaak_f32"] = t["v_fmamk_f32"] = kFloat3<fma>;
+  // Rounds twice, without denormals: clang uses it in divisions of integers.
+  constexpr auto mad = [](float a, float b, float c) { return flushed(flushed(flushed(a) * flushed(b)) + flushed(c)); };
+  t["v_mac_f32"] = {floats<mad, 2, true>, kOutputModifiers};
+  t["v_madmk_f32"] = t["v_madak_f32"] = kFloat3<mad>;
   t["v_fmac_f32"] = {floats<fma, 2, true>, kOutputModifiers};
   t["v_rcp_f32"] = t["v_rcp_iflag_f32"] = kFloat1<([](float a) { return 1.0f / a; })>;
   t["v_rsq_f32"] = kFloat1<([](float a) { return 1.0f / std::sqrt(a); })>;
@@ -126,6 +119,7 @@ void add_floats(Table& t) {
   t["v_fract_f32"] = kFloat1<fraction>;
   t["v_max3_f32"] = kFloat3<([](float a, float b, float c) { return largest(largest(a, b), c); })>;
   t["v_min3_f32"] = kFloat3<([](float a, float b, float c) { return smallest(smallest(a, b), c); })>;
+  t["v_med3_f32"] = t["v_med3_num_f32"] = kFloat3<middle>;
   t["v_ldexp_f32"] = {v_ldexp_f32, kOutputModifiers};
   t["v_cvt_f32_i32"] = kWord1<([](U a) { return b32(static_cast<float>(as_signed(a))); })>;
   t["v_cvt_f32_u32"] = kWord1<([](U a) { return b32(static_cast<float>(a)); })>;

@@ -53,6 +53,13 @@ TEST(MachineCodeInstructions, IntegersAreTheHosts) {
   using U = uint32_t;
   expect_words("v_add_nc_u32_e32 v2, v0, v1", [](U a, U b, U) { return a + b; });
   expect_words("v_subrev_nc_u32_e32 v2, v0, v1", [](U a, U b, U) { return b - a; });
+  const auto sum = [](U a, U b, U) { return a > 0xFFFFFFFF - b ? 0xFFFFFFFF : a + b; };
+  expect_words("v_add_nc_u32_e64 v2, v0, v1 clamp", sum);
+  expect_words("v_add_u32_e64 v2, v0, v1 clamp", sum);
+  for (const char* text :
+       {"v_sub_nc_u32_e64 v2, v0, v1 clamp", "v_sub_u32_e64 v2, v0, v1 clamp", "v_subrev_u32_e64 v2, v1, v0 clamp"}) {
+    expect_words(text, [](U a, U b, U) { return a < b ? 0 : a - b; });
+  }
   expect_words("v_mul_hi_u32 v2, v0, v1", [](U a, U b, U) { return static_cast<U>(uint64_t{a} * b >> 32); });
   expect_words("v_ashrrev_i32_e32 v2, v0, v1",
                [](U a, U b, U) { return static_cast<U>(static_cast<int32_t>(b) >> (a % 32)); });
@@ -77,6 +84,41 @@ TEST(MachineCodeInstructions, HalvesOfRegistersStayAsTheTargetHasIt) {
                [](U a, U b, U) { return ((a + b) & 0xFFFF) | ((a >> 16) + (b >> 16)) << 16; });
   expect_words("v_pk_add_u16 v2, v0, v1 op_sel:[1,0] op_sel_hi:[0,1]",
                [](U a, U b, U) { return (((a >> 16) + b) & 0xFFFF) | (a + (b >> 16)) << 16; });
+}
+
+TEST(MachineCodeInstructions, HalvesAreAddedAndMultipliedTwoAtATime) {
+  using U = uint32_t;
+  const auto halves = [](float low, float high) { return f32_to_f16(low) | f32_to_f16(high) << 16; };
+  // -1184 is 0xe4a0.
+  OneWave w;
+  for (U l = 0; l < 32; l++) {
+    w.v(0, l) = halves(1152.0f + static_cast<float>(l), 1184.0f);
+    w.v(1, l) = halves(0.5f, -2.0f);
+    w.v(2, l) = halves(0.25f, 3.0f);
+  }
+  w.run("v_pk_add_f16 v3, 0xe4a0, v0 op_sel_hi:[0,1]");
+  w.run("v_pk_fma_f16 v4, v3, v1, v2");
+  w.run("v_pk_fma_f16 v5, v1, v2, v2 neg_lo:[1,0,0] op_sel_hi:[0,1,1]");
+  for (U l = 0; l < 32; l++) {
+    const float first = static_cast<float>(l) - 32.0f;
+    EXPECT_EQ(w.v(3, l), halves(first, 0.0f));
+    EXPECT_EQ(w.v(4, l), halves(first * 0.5f + 0.25f, 3.0f));
+    EXPECT_EQ(w.v(5, l), halves(0.125f, 4.5f));
+  }
+}
+
+TEST(MachineCodeInstructions, TwoProductsOfHalvesAreAddedToTheDestination) {
+  const auto halves = [](float low, float high) { return f32_to_f16(low) | f32_to_f16(high) << 16; };
+  OneWave w("gfx1030");
+  for (uint32_t l = 0; l < 32; l++) {
+    w.v(0, l) = halves(static_cast<float>(l), -3.0f);
+    w.v(1, l) = halves(0.5f, 1024.0f);
+    w.v(2, l) = b32(0x1p-10f);
+  }
+  w.run("v_dot2c_f32_f16_e32 v2, v0, v1");
+  for (uint32_t l = 0; l < 32; l++) {
+    EXPECT_EQ(w.v(2, l), b32(0x1p-10f + 0.5f * static_cast<float>(l) - 3072.0f));
+  }
 }
 
 TEST(MachineCodeInstructions, SdwaTakesPartsOfSources) {
@@ -233,11 +275,11 @@ TEST(MachineCodeInstructions, DivisionOfDoublesIsIeee) {
 
 // A value for each place, so that every element that lies elsewhere shows.
 TEST(MachineCodeInstructions, MatricesLieAsTheTargetHasThem) {
-  for (const std::string target : {"gfx1100", "gfx942"}) {
+  for (const std::string target : {"gfx1100", "gfx1201", "gfx90a", "gfx942"}) {
     SCOPED_TRACE(target);
     OneWave w(target);
-    const bool is_mfma = target == "gfx942";
-    const uint32_t n_lanes = w.wave.n_lanes(), n_inputs = is_mfma ? 2 : 8, n_outputs = is_mfma ? 4 : 8;
+    const bool is_mfma = target.starts_with("gfx9"), is_split = target == "gfx1201";
+    const uint32_t n_lanes = w.wave.n_lanes(), n_inputs = is_mfma ? 2 : is_split ? 4 : 8, n_outputs = is_mfma ? 4 : 8;
     float a[16][16], b[16][16], c[16][16];
     for (uint32_t r = 0; r < 16; r++) {
       for (uint32_t k = 0; k < 16; k++) {
@@ -247,9 +289,12 @@ TEST(MachineCodeInstructions, MatricesLieAsTheTargetHasThem) {
       }
     }
     const auto input_place = [&](uint32_t lane, uint32_t element) {
-      return std::pair(lane % 16, is_mfma ? lane / 16 * 4 + element : element);
+      const uint32_t group = is_mfma ? 4 : is_split ? 8 : 0;
+      return std::pair(lane % 16, lane / 16 * group + element);
     };
-    const auto output_row = [&](uint32_t lane, uint32_t r) { return is_mfma ? lane / 16 * 4 + r : 2 * r + lane / 16; };
+    const auto output_row = [&](uint32_t lane, uint32_t r) {
+      return is_mfma ? lane / 16 * 4 + r : is_split ? lane / 16 * 8 + r : 2 * r + lane / 16;
+    };
     for (uint32_t l = 0; l < n_lanes; l++) {
       for (uint32_t r = 0; r < n_inputs; r++) {
         const auto [row, k] = input_place(l, 2 * r);
@@ -258,8 +303,10 @@ TEST(MachineCodeInstructions, MatricesLieAsTheTargetHasThem) {
       }
       for (uint32_t r = 0; r < n_outputs; r++) w.v(16 + r, l) = b32(c[output_row(l, r)][l % 16]);
     }
-    w.run(is_mfma ? "v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[8:9], v[16:19]"
-                  : "v_wmma_f32_16x16x16_f16 v[24:31], v[0:7], v[8:15], v[16:23]");
+    w.run(target == "gfx942"   ? "v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[8:9], v[16:19]"
+          : target == "gfx90a" ? "v_mfma_f32_16x16x16f16 a[0:3], v[0:1], v[8:9], v[16:19]"
+          : is_split           ? "v_wmma_f32_16x16x16_f16 v[24:31], v[0:3], v[8:11], v[16:23]"
+                               : "v_wmma_f32_16x16x16_f16 v[24:31], v[0:7], v[8:15], v[16:23]");
     for (uint32_t l = 0; l < n_lanes; l++) {
       for (uint32_t r = 0; r < n_outputs; r++) {
         const uint32_t row = output_row(l, r);
@@ -269,6 +316,64 @@ TEST(MachineCodeInstructions, MatricesLieAsTheTargetHasThem) {
       }
     }
   }
+}
+
+// Of f16 and bf16, as factors and as sums.
+TEST(MachineCodeInstructions, MatricesOfGfx90aHaveNoDenormals) {
+  for (const std::string target : {"gfx90a", "gfx942"}) {
+    SCOPED_TRACE(target);
+    const bool keeps = target == "gfx942";
+    const auto product = [&](const std::string& type, uint32_t a, uint32_t b, float c) {
+      OneWave w(target);
+      for (uint32_t l = 0; l < 64; l++) {
+        for (const uint32_t r : {0u, 1u}) w.v(r, l) = w.v(8 + r, l) = 0;
+        w.v(0, l) = l < 16 ? a : 0;  // k = 0
+        w.v(8, l) = l < 16 ? b : 0;
+        for (uint32_t r = 16; r < 20; r++) w.v(r, l) = b32(c);
+      }
+      w.run("v_mfma_f32_16x16x16" + type + " v[24:27], v[0:1], v[8:9], v[16:19]");
+      return f32(w.v(25, 33));
+    };
+    const std::string f16 = keeps ? "_f16" : "f16", bf16 = keeps ? "_bf16" : "bf16_1k";
+    EXPECT_EQ(product(f16, 0x0400, 0x3C00, 0), 0x1p-14f);
+    EXPECT_EQ(product(f16, 0x03FF, 0x3C00, 0), keeps ? 1023 * 0x1p-24f : 0.0f);
+    EXPECT_EQ(product(f16, 0x3C00, 0x8001, 0), keeps ? -0x1p-24f : 0.0f);
+    EXPECT_EQ(product(f16, 0, 0, 0x1p-130f), keeps ? 0x1p-130f : 0.0f);
+    EXPECT_EQ(product(bf16, 0x0080, 0x3F80, 0), 0x1p-126f);
+    EXPECT_EQ(product(bf16, 0x0040, 0x3F80, 0), keeps ? 0x1p-127f : 0.0f);
+  }
+}
+
+// gfx12 alone has them.
+TEST(MachineCodeInstructions, ScalarsOfFloatsAreThoseOfTheHost) {
+  auto rng = rocmforge::testing::seeded_rng();
+  OneWave w("gfx1201");
+  const auto expect_bits = [&](const std::string& text, float expected) {
+    w.run(text);
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(f32(w.wave.s[2]))) << text;
+    else
+      EXPECT_EQ(w.wave.s[2], b32(expected)) << text;
+  };
+  for (int round = 0; round < 2000; round++) {
+    const float a = any_float(rng), b = any_float(rng), c = any_float(rng);
+    w.wave.s[0] = b32(a);
+    w.wave.s[1] = b32(b);
+    expect_bits("s_add_f32 s2, s0, s1", a + b);
+    expect_bits("s_sub_f32 s2, s0, s1", a - b);
+    expect_bits("s_mul_f32 s2, s0, s1", a * b);
+    w.wave.s[2] = b32(c);
+    expect_bits("s_fmac_f32 s2, s0, s1", std::fma(a, b, c));
+    expect_bits("s_floor_f32 s2, s0", std::floor(a));
+    expect_bits("s_trunc_f32 s2, s0", std::trunc(a));
+    w.run("s_cmp_ngt_f32 s0, s1");
+    EXPECT_EQ(w.wave.scc, !(a > b));
+    w.run("s_cmp_lg_f32 s0, s1");
+    EXPECT_EQ(w.wave.scc, a < b || a > b);
+  }
+  w.wave.s[0] = b32(-3);
+  expect_bits("v_s_exp_f32 s2, s0", 0.125f);
+  expect_bits("v_s_rcp_f32 s2, -s0", 1.0f / 3);
 }
 
 TEST(MachineCodeInstructions, LanesReadOthers) {
@@ -315,8 +420,9 @@ TEST(MachineCodeInstructions, WhatIsNotModelledIsNamed) {
   const Instruction unknown = parse_instruction("v_frobnicate_f32_e32 v0, v1");
   EXPECT_EQ(unknown.run, nullptr);
   // Modifiers that a handler does not look at must not be dropped.
-  EXPECT_EQ(parse_instruction("v_add_nc_u32_e64 v0, v1, v2 clamp").run, nullptr);
-  EXPECT_EQ(parse_instruction("v_mov_b32_dpp v0, v1 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf").run, nullptr);
+  EXPECT_EQ(parse_instruction("v_xor_b32_e64 v0, v1, v2 clamp").run, nullptr);
+  EXPECT_EQ(parse_instruction("v_mov_b32_dpp v0, v1 row_frob:1 row_mask:0xf bank_mask:0xf").run, nullptr);
+  EXPECT_EQ(parse_instruction("v_mov_b64_dpp v[0:1], v[2:3] row_newbcast:1 row_mask:0xf bank_mask:0xf").run, nullptr);
   EXPECT_EQ(parse_instruction("v_add_f32_e32 v0, v1, what").run, nullptr);
 }
 

@@ -13,6 +13,23 @@ using D = uint64_t;
 U low24(U a) {
   return a & 0xFFFFFF;
 }
+U signed24(U a) {
+  return static_cast<U>(as_signed(a << 8) >> 8);
+}
+U high_signed(U a, U b) {
+  return static_cast<U>(static_cast<D>(int64_t{as_signed(a)} * as_signed(b)) >> 32);
+}
+template <class T>
+U middle(U a, U b, U c) {
+  const T x = static_cast<T>(a), y = static_cast<T>(b), z = static_cast<T>(c);
+  return static_cast<U>(std::max(std::min(x, y), std::min(std::max(x, y), z)));
+}
+U leading_zeros(U a) {
+  return a == 0 ? ~0u : static_cast<U>(std::countl_zero(a));
+}
+U trailing_zeros(U a) {
+  return a == 0 ? ~0u : static_cast<U>(std::countr_zero(a));
+}
 U bit_field(U a, U at, U n) {
   return (n & 31) == 0 ? 0 : a >> (at & 31) & ((1u << (n & 31)) - 1);
 }
@@ -40,6 +57,20 @@ U perm(U a, U b, U select) {
     r |= static_cast<U>(byte) << 8 * k;
   }
   return r;
+}
+
+// Sums and differences of words, which `clamp` keeps from wrapping.
+template <auto kF, auto kClamped>
+void clamping(Wave& w, const Instruction& i) {
+  i.clamp ? words2<kClamped>(w, i) : words2<kF>(w, i);
+}
+template <auto kF, auto kClamped>
+constexpr Entry kClamping2 = {clamping<kF, kClamped>, kOutputModifiers | kSdwa};
+U clamped_sum(U a, U b) {
+  return a + b < a ? ~0u : a + b;
+}
+U clamped_difference(U a, U b) {
+  return a > b ? a - b : 0;
 }
 
 // ---- 64 bits ----
@@ -92,6 +123,9 @@ void with_carry(Wave& w, const Instruction& i) {
     out |= static_cast<D>(carries & w.exec(h)) << h * kHalf;
   }
   w.set_mask(i.o[1].index, out);
+}
+void v_swap_b32(Wave& w, const Instruction& i) {
+  each_lane(w, [&](U l) { std::swap(w.at(i.o[0].index, l), w.at(i.o[1].index, l)); });
 }
 void v_cndmask_b32(Wave& w, const Instruction& i) {  // dst, a, b[, mask]
   const D mask = i.n_operands > 3 ? w.mask(i.o[3]) : w.mask(kVcc);
@@ -162,9 +196,10 @@ void add_integers(Table& t) {
   t["v_lshlrev_b32"] = kWord2<([](U a, U b) { return b << (a & 31); })>;
   t["v_lshrrev_b32"] = kWord2<([](U a, U b) { return b >> (a & 31); })>;
   t["v_ashrrev_i32"] = kWord2<([](U a, U b) { return static_cast<U>(as_signed(b) >> (a & 31)); })>;
-  t["v_add_nc_u32"] = t["v_add_u32"] = kWord2<([](U a, U b) { return a + b; })>;
-  t["v_sub_nc_u32"] = t["v_sub_u32"] = kWord2<([](U a, U b) { return a - b; })>;
-  t["v_subrev_nc_u32"] = t["v_subrev_u32"] = kWord2<([](U a, U b) { return b - a; })>;
+  t["v_add_nc_u32"] = t["v_add_u32"] = kClamping2<([](U a, U b) { return a + b; }), clamped_sum>;
+  t["v_sub_nc_u32"] = t["v_sub_u32"] = kClamping2<([](U a, U b) { return a - b; }), clamped_difference>;
+  t["v_subrev_nc_u32"] = t["v_subrev_u32"] =
+      kClamping2<([](U a, U b) { return b - a; }), ([](U a, U b) { return clamped_difference(b, a); })>;
   t["v_mul_lo_u32"] = kWord2<([](U a, U b) { return a * b; })>;
   t["v_mul_hi_u32"] = kWord2<([](U a, U b) { return static_cast<U>(static_cast<D>(a) * b >> 32); })>;
   t["v_mul_u32_u24"] = kWord2<([](U a, U b) { return low24(a) * low24(b); })>;
@@ -188,6 +223,16 @@ void add_integers(Table& t) {
   t["v_lshl_or_b32"] = kWord3<([](U a, U b, U c) { return a << (b & 31) | c; })>;
   t["v_lshl_add_u32"] = kWord3<([](U a, U b, U c) { return (a << (b & 31)) + c; })>;
   t["v_add_lshl_u32"] = kWord3<([](U a, U b, U c) { return (a + b) << (c & 31); })>;
+  t["v_mul_i32_i24"] = kWord2<([](U a, U b) { return signed24(a) * signed24(b); })>;
+  t["v_mul_hi_i32"] = kWord2<high_signed>;
+  t["v_mad_i32_i24"] = kWord3<([](U a, U b, U c) { return signed24(a) * signed24(b) + c; })>;
+  t["v_med3_i32"] = kWord3<middle<int32_t>>;
+  t["v_med3_u32"] = kWord3<middle<U>>;
+  t["v_clz_i32_u32"] = t["v_ffbh_u32"] = kWord1<leading_zeros>;
+  t["v_ctz_i32_b32"] = t["v_ffbl_b32"] = kWord1<trailing_zeros>;
+  t["v_alignbyte_b32"] =
+      kWord3<([](U a, U b, U c) { return static_cast<U>((static_cast<D>(a) << 32 | b) >> 8 * (c & 3)); })>;
+  t["v_swap_b32"] = {v_swap_b32};
   t["v_mad_u32_u24"] = kWord3<([](U a, U b, U c) { return low24(a) * low24(b) + c; })>;
   t["v_bfe_u32"] = kWord3<bit_field>;
   t["v_bfe_i32"] = kWord3<signed_bit_field>;

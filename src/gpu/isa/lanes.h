@@ -21,7 +21,12 @@ void add_packed(Table& table);
 void add_lane_crossing(Table& table);
 void add_matrix(Table& table);
 void add_scalars(Table& table);
+void add_control(Table& table);
+void add_scalar_floats(Table& table);
+void add_modes(Table& table);
 void add_memory(Table& table);
+void add_buffers(Table& table);
+void add_atomics(Table& table);
 void add_lds(Table& table);
 
 inline float f32(uint32_t v) {

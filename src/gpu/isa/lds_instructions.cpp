@@ -1,18 +1,10 @@
-// Loads, stores and atomics of shared memory.
+// Loads and stores of shared memory.
 
 #include "gpu/isa/access.h"
 
 namespace rocmforge::gpu::isa {
 namespace {
 
-std::byte* lds_at(Wave& w, const Instruction& i, uint64_t address, uint32_t n_bytes, Access access,
-                  const std::byte* data = nullptr) {
-  if (const char* fault = w.lds->check(address, n_bytes, access, w.number, data); fault != nullptr) {
-    w.fail(i, std::string(fault) + " (byte " + std::to_string(address) + ")");
-    return nullptr;
-  }
-  return w.lds->at(address);
-}
 uint64_t address_of(const Wave& w, const Operand& address, uint32_t lane, uint32_t offset) {
   return static_cast<uint64_t>(w.at(address.index, lane)) + offset;
 }
@@ -112,26 +104,6 @@ void store_two(Wave& w, const Instruction& i) {
   w.store_begins(kLds, true);
 }
 
-// [dst,] address, value
-void add_u32(Wave& w, const Instruction& i) {
-  const uint32_t first = i.n_outputs;
-  for (uint64_t left = w.exec(); left != 0; left &= left - 1) {
-    const auto l = static_cast<uint32_t>(std::countr_zero(left));
-    const uint64_t at = address_of(w, i.o[first], l, static_cast<uint32_t>(i.offset));
-    std::byte* where = lds_at(w, i, at, 4, Access::atomic);
-    if (where == nullptr) return;
-    uint32_t old = 0;
-    std::memcpy(&old, where, 4);
-    const uint32_t now = old + w.at(i.o[first + 1].index, l);
-    std::memcpy(where, &now, 4);
-    if (first != 0) w.at(i.o[0].index, l) = old;
-  }
-  if (first != 0)
-    w.load_begins(kLds, i.o[0], 1, true);
-  else
-    w.store_begins(kLds, true);
-}
-
 template <Width kW>
 struct AddLoad {
   static void to(Table& t, std::initializer_list<std::string> names) {
@@ -169,7 +141,6 @@ void add_lds(Table& t) {
   t["ds_store_2addr_b64"] = t["ds_write2_b64"] = {store_two<8, 1>};
   t["ds_store_2addr_stride64_b32"] = t["ds_write2st64_b32"] = {store_two<4, 64>};
   t["ds_store_2addr_stride64_b64"] = t["ds_write2st64_b64"] = {store_two<8, 64>};
-  t["ds_add_u32"] = t["ds_add_rtn_u32"] = {add_u32};
 }
 
 }  // namespace rocmforge::gpu::isa

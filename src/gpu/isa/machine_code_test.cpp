@@ -43,7 +43,7 @@ class MachineCodeOf : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(MachineCodeOf, EveryKernelIsModelled) {
+TEST_P(MachineCodeOf, EveryKernelIsModelledAndHasNoHazard) {
   std::map<std::string, std::string> unknown;  // an example of each
   size_t n_kernels = 0;
   for (const auto& path : bundles()) {
@@ -56,13 +56,16 @@ TEST_P(MachineCodeOf, EveryKernelIsModelled) {
       for (const Instruction& i : kernel->instructions) {
         if (i.run == nullptr && i.name != "s_code_end") unknown[i.name] = kernel->name + ": " + i.text;
       }
+      EXPECT_EQ(kernel->hazard, "");
     }
   }
   EXPECT_GT(n_kernels, 100u);
   for (const auto& [name, example] : unknown) ADD_FAILURE() << name << " in " << example;
 }
 
-INSTANTIATE_TEST_SUITE_P(, MachineCodeOf, ::testing::Values("gfx1100", "gfx942"),
+INSTANTIATE_TEST_SUITE_P(, MachineCodeOf,
+                         ::testing::Values("gfx1100", "gfx942", "gfx1201", "gfx90a", "gfx1030", "gfx1101", "gfx1151",
+                                           "gfx1200"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

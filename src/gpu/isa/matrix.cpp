@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "gpu/isa/float_rules.h"
 #include "gpu/isa/lanes.h"
 
 namespace rocmforge::gpu::isa {
@@ -12,20 +13,44 @@ constexpr uint32_t kSide = 16;
 using Matrix = std::array<std::array<float, kSide>, kSide>;
 using Widen = float (*)(uint32_t);
 
+// gfx90a takes denormals for zeros, and makes zeros of them; no other target does.
+float as_product(const Wave& w, float v) {
+  return w.kernel->target.flushes_products ? flushed(v) : v;
+}
+template <Widen kWiden>
+float element(const Wave& w, uint32_t half) {
+  const bool is_denormal = (half & 0x7FFF) < (kWiden == bf16_to_f32 ? 0x80u : 0x400u);
+  return is_denormal && w.kernel->target.flushes_products ? 0 : kWiden(half);
+}
 float added(const Wave& w, const Operand& c, uint32_t r, uint32_t lane) {
-  return f32(c.kind == OperandKind::vector ? w.at(c.index + r, lane) : w.scalar(c));
+  return as_product(w, f32(c.kind == OperandKind::vector ? w.at(c.index + r, lane) : w.scalar(c)));
 }
 
 // place(register, lane) is a row and a column of C and D.
 template <class Place>
 void multiply(Wave& w, const Instruction& i, const Matrix& a, const Matrix& b, uint32_t n_registers, Place place) {
+  double sums[kSide][kSide];
+  double of_k[kSide][kSide];  // b, by rows of k
+  for (uint32_t k = 0; k < kSide; k++) {
+    for (uint32_t column = 0; column < kSide; column++) of_k[k][column] = b[column][k];
+  }
+  for (uint32_t r = 0; r < n_registers; r++) {
+    for (uint32_t l = 0; l < w.n_lanes(); l++) {
+      const auto [row, column] = place(r, l);
+      sums[row][column] = added(w, i.o[3], r, l);
+    }
+  }
+  for (uint32_t row = 0; row < kSide; row++) {
+    for (uint32_t k = 0; k < kSide; k++) {
+      const double factor = a[row][k];
+      for (uint32_t column = 0; column < kSide; column++) sums[row][column] += factor * of_k[k][column];
+    }
+  }
   std::array<std::array<float, 2 * kHalf>, 8> d;
   for (uint32_t r = 0; r < n_registers; r++) {
     for (uint32_t l = 0; l < w.n_lanes(); l++) {
       const auto [row, column] = place(r, l);
-      double sum = added(w, i.o[3], r, l);
-      for (uint32_t k = 0; k < kSide; k++) sum += static_cast<double>(a[row][k]) * b[column][k];
-      d[r][l] = static_cast<float>(sum);
+      d[r][l] = as_product(w, static_cast<float>(sums[row][column]));
     }
   }
   for (uint32_t r = 0; r < n_registers; r++) {
@@ -74,7 +99,7 @@ void v_mfma(Wave& w, const Instruction& i) {
     Matrix m;
     for (uint32_t l = 0; l < 64; l++) {
       for (uint32_t e = 0; e < 4; e++) {
-        m[l % 16][4 * (l / 16) + e] = kWiden(w.at(from.index + e / 2, l) >> 16 * (e % 2) & 0xFFFF);
+        m[l % 16][4 * (l / 16) + e] = element<kWiden>(w, w.at(from.index + e / 2, l) >> 16 * (e % 2) & 0xFFFF);
       }
     }
     return m;

@@ -1,15 +1,9 @@
-// Scalar loads; loads, stores and atomics of global, flat and scratch memory.
-
-#include <atomic>
+// Scalar loads; loads and stores of global, flat and scratch memory.
 
 #include "gpu/isa/access.h"
 
 namespace rocmforge::gpu::isa {
 namespace {
-
-uint64_t extended(int32_t offset) {
-  return static_cast<uint64_t>(static_cast<int64_t>(offset));
-}
 
 template <uint32_t kWords>
 void s_load(Wave& w, const Instruction& i) {
@@ -20,46 +14,12 @@ void s_load(Wave& w, const Instruction& i) {
     at += extended(static_cast<int32_t>(i.o[2].bits));
   const std::byte* from = w.memory_at(i, at & ~uint64_t{3}, 4 * kWords, false);
   if (from == nullptr) return;
+  if (w.visibility.is_followed()) {
+    if (!is_good(w, i, w.visibility.scalar_load(w.last_range, at & ~uint64_t{3}, 4 * kWords))) return;
+  }
   std::memcpy(&w.s[i.o[0].index], from, 4 * kWords);
   w.load_begins(w.generation() >= 12 ? kScalarLoads : kLds, i.o[0], kWords, false);
 }
-
-// A lane's address: of two registers, or of a scalar base and 32 bits.
-uint64_t global_address(const Wave& w, const Instruction& i, const Operand& address, const Operand* base,
-                        uint32_t lane) {
-  const uint64_t at = base != nullptr && base->kind == OperandKind::scalar
-                          ? w.scalar64(*base) + w.at(address.index, lane)
-                          : w.lane64(address, lane);
-  return at + extended(i.offset);
-}
-const Operand* operand_or_null(const Instruction& i, uint32_t k) {
-  return k < i.n_operands ? &i.o[k] : nullptr;
-}
-
-// The 64-byte lines that an access of all lanes touches.
-class Lines {
- public:
-  Lines(Wave& w, uint32_t n_bytes) : w_(w), n_bytes_(n_bytes) {}
-  void add(uint64_t address) {
-    if (!w_.counts_traffic) return;
-    n_requested_ += n_bytes_;
-    for (uint64_t line = address / 64; line <= (address + n_bytes_ - 1) / 64; line++) {
-      if (std::find(lines_.begin(), lines_.begin() + n_, line) == lines_.begin() + n_) lines_[n_++] = line;
-    }
-  }
-  ~Lines() {
-    w_.traffic.requested_bytes += n_requested_;
-    w_.traffic.line_bytes += 64 * uint64_t{n_};
-  }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-
- private:
-  Wave& w_;
-  uint32_t n_bytes_, n_ = 0;
-  uint64_t n_requested_ = 0;
-  std::array<uint64_t, 128> lines_;  // two for each lane
-};
 
 template <Width kW, bool kFlat>
 void load(Wave& w, const Instruction& i) {
@@ -69,40 +29,37 @@ void load(Wave& w, const Instruction& i) {
     const uint64_t at = global_address(w, i, i.o[1], operand_or_null(i, 2), l);
     const std::byte* from = w.memory_at(i, at, kW.bytes, false);
     if (from == nullptr) return;
-    lines.add(at);
+    // Read first: what the other wave passed on before it stored what is read is heard of.
     put_loaded<kW>(w, i.o[0], 0, l, from);
+    if (w.visibility.is_followed() && !is_good(w, i, w.visibility.load(w.last_range, at, kW.bytes, i.scope))) return;
+    lines.add(at);
   }
-  w.load_begins(kLoads, i.o[0], kW.words(), true);
-  // It may have been an address of shared memory, as far as the counters know.
-  if (kFlat) w.load_begins(kLds, i.o[0], kW.words(), false);
+  // A flat load may have been of shared memory, as far as the counters know. Before gfx10 the two come in any order.
+  const bool is_ordered = !kFlat || w.generation() >= 10;
+  w.load_begins(kLoads, i.o[0], kW.words(), is_ordered);
+  if (i.scope >= Scope::device) w.pending[kLoads].back().ends = Ends::atomic;
+  if (kFlat) w.load_begins(kLds, i.o[0], kW.words(), is_ordered);
 }
 template <Width kW>
 void store(Wave& w, const Instruction& i) {
   Lines lines(w, kW.bytes);
+  const uint32_t number = w.visibility.issue_store();
+  const StoreKind kind{i.scope, std::has_single_bit(w.exec())};
   for (uint64_t left = w.exec(); left != 0; left &= left - 1) {
     const auto l = static_cast<uint32_t>(std::countr_zero(left));
     const uint64_t at = global_address(w, i, i.o[0], operand_or_null(i, 2), l);
     std::byte* to = w.memory_at(i, at, kW.bytes, true);
     if (to == nullptr) return;
     lines.add(at);
-    store_from<kW>(w, i.o[1], l, to);
+    std::byte data[kW.bytes];
+    store_from<kW>(w, i.o[1], l, data);
+    if (w.visibility.is_followed() && !is_good(w, i, w.visibility.store(w.last_range, at, kW.bytes, kind, data)))
+      return;
+    std::memcpy(to, data, kW.bytes);
   }
-  w.store_begins(w.generation() >= 10 ? kStores : kLoads);
+  w.store_begins(number);
 }
 
-// Offsets are from the start of the lane's own memory.
-std::byte* scratch_at(Wave& w, const Instruction& i, const Operand& address, const Operand* base, uint32_t lane,
-                      uint32_t n_bytes) {
-  uint64_t at = extended(i.offset);
-  if (address.kind == OperandKind::vector) at += w.at(address.index, lane);
-  if (base != nullptr && base->kind == OperandKind::scalar) at += w.scalar(*base);
-  const uint32_t n_private = w.kernel->descriptor.private_bytes;
-  if (at > n_private || n_bytes > n_private - at) {
-    w.fail(i, "an access outside of scratch memory");
-    return nullptr;
-  }
-  return w.scratch.data() + static_cast<size_t>(lane) * n_private + at;
-}
 template <Width kW>
 void load_scratch(Wave& w, const Instruction& i) {
   for (uint64_t left = w.exec(); left != 0; left &= left - 1) {
@@ -121,29 +78,7 @@ void store_scratch(Wave& w, const Instruction& i) {
     if (to == nullptr) return;
     store_from<kW>(w, i.o[1], l, to);
   }
-  w.store_begins(w.generation() >= 10 ? kStores : kLoads);
-}
-
-// [dst,] address, value, base. Blocks run on several threads.
-template <auto kF>
-void atomic(Wave& w, const Instruction& i) {
-  const uint32_t first = i.n_outputs;
-  for (uint64_t left = w.exec(); left != 0; left &= left - 1) {
-    const auto l = static_cast<uint32_t>(std::countr_zero(left));
-    const uint64_t at = global_address(w, i, i.o[first], operand_or_null(i, first + 2), l);
-    std::byte* where = w.memory_at(i, at, 4, true);
-    if (where == nullptr) return;
-    if (at % 4 != 0) return w.fail(i, "an atomic at an address that is not aligned");
-    const uint32_t value = w.at(i.o[first + 1].index, l);
-    std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t*>(where));
-    uint32_t old = word.load();
-    while (!word.compare_exchange_weak(old, kF(old, value))) continue;
-    if (i.returns) w.at(i.o[0].index, l) = old;
-  }
-  if (i.returns)
-    w.load_begins(kLoads, i.o[0], 1, true);
-  else
-    w.store_begins(w.generation() >= 10 ? kStores : kLoads);
+  w.store_begins(w.store_counter());
 }
 
 template <Width kW>
@@ -177,7 +112,6 @@ void add_memory(Table& t) {
   t["s_load_b512"] = t["s_load_dwordx16"] = {s_load<16>};
   add_loads<AddGlobalLoad>(t, "");
   add_stores<AddGlobalStore>(t, "");
-  t["global_atomic_add_u32"] = t["global_atomic_add"] = {atomic<([](uint32_t a, uint32_t b) { return a + b; })>};
 }
 
 }  // namespace rocmforge::gpu::isa

@@ -24,7 +24,7 @@ std::vector<std::string_view> split(std::string_view s) {
   size_t from = 0;
   int depth = 0;
   for (size_t k = 0; k < s.size(); k++) {
-    depth += (s[k] == '[') - (s[k] == ']');
+    depth += (s[k] == '[' || s[k] == '(') - (s[k] == ']' || s[k] == ')');
     if (s[k] == ',' && depth == 0) {
       parts.push_back(trimmed(s.substr(from, k - from)));
       from = k + 1;
@@ -81,6 +81,20 @@ bool parse_register(std::string_view s, Operand& o) {
   return o.kind == OperandKind::vector || o.index + o.n <= kNumScalars;
 }
 
+// hwreg(HW_REG_MODE, 4, 2): its number, the first bit, and how many less one. The mode alone is known.
+bool parse_hardware_register(std::string_view s, Operand& o) {
+  unsigned first = 0, n = 32;
+  for (const std::string_view name : {"hwreg(HW_REG_MODE", "hwreg(HW_REG_WAVE_MODE"}) {
+    if (!s.starts_with(name)) continue;
+    const std::string rest(s.substr(name.size()));
+    if (rest != ")" && std::sscanf(rest.c_str(), ", %u, %u)", &first, &n) != 2) return false;
+    o.kind = OperandKind::constant;
+    o.bits = 1 | first << 6 | (n - 1) << 11;
+    return first < 32 && n - 1 < 32;
+  }
+  return false;
+}
+
 bool parse_constant(std::string_view s, Operand& o) {
   const std::string text(s);
   char* end = nullptr;
@@ -115,6 +129,7 @@ bool parse_operand(std::string_view s, Operand& o) {
     s = s.substr(1, s.size() - 2);
   }
   if (s == "off") return true;
+  if (parse_hardware_register(s, o)) return true;
   return parse_named(s, o) || parse_register(s, o) || (!s.empty() && parse_constant(s, o));
 }
 
@@ -140,6 +155,60 @@ struct SourceParts {
   Part of[2] = {Part::dword, Part::dword};
 };
 
+// As CDNA, RDNA before gfx12, and gfx12 print it.
+bool parse_scope(std::string_view s, Scope& scope) {
+  static constexpr std::pair<std::string_view, Scope> kScopes[] = {{"sc0", Scope::block},
+                                                                   {"sc1", Scope::device},
+                                                                   {"glc", Scope::device},
+                                                                   {"scope:SCOPE_CU", Scope::wave},
+                                                                   {"scope:SCOPE_SE", Scope::block},
+                                                                   {"scope:SCOPE_DEV", Scope::device},
+                                                                   {"scope:SCOPE_SYS", Scope::system}};
+  for (const auto& [name, known] : kScopes) {
+    if (s == name) return scope = std::max(scope, known), true;
+  }
+  return false;
+}
+
+// quad_perm:[1,0,3,2], dpp8:[7,6,5,4,3,2,1,0]
+bool parse_select(std::string_view s, size_t n, std::array<uint8_t, 8>& select) {
+  size_t k = 0;
+  for (const char c : s) {
+    if (!is_digit(c)) continue;
+    if (k == n || static_cast<size_t>(c - '0') >= n) return false;
+    select[k++] = static_cast<uint8_t>(c - '0');
+  }
+  return k == n;
+}
+
+bool parse_dpp(std::string_view name, std::string_view value, int32_t number, Dpp& dpp) {
+  using Move = Dpp::Move;
+  static constexpr std::pair<std::string_view, Move> kByAmount[] = {
+      {"row_shl", Move::shift_left},        {"row_shr", Move::shift_right},       {"row_ror", Move::rotate_right},
+      {"row_newbcast", Move::share},        {"row_share", Move::share},           {"row_xmask", Move::exclusive_or},
+      {"wave_shl", Move::wave_shift_left},  {"wave_shr", Move::wave_shift_right}, {"wave_rol", Move::wave_rotate_left},
+      {"wave_ror", Move::wave_rotate_right}};
+  for (const auto& [known, move] : kByAmount) {
+    if (name != known) continue;
+    dpp.move = move;
+    dpp.amount = static_cast<uint8_t>(number);
+    return number >= 0 && number < 16;
+  }
+  if (name == "quad_perm") return dpp.move = Move::quad, parse_select(value, 4, dpp.select);
+  if (name == "dpp8") return dpp.move = Move::eight, dpp.zeroes = true, parse_select(value, 8, dpp.select);
+  if (name == "row_mirror") return dpp.move = Move::mirror, true;
+  if (name == "row_half_mirror") return dpp.move = Move::half_mirror, true;
+  if (name == "row_bcast") {
+    dpp.move = number == 15 ? Move::broadcast_15 : Move::broadcast_31;
+    return number == 15 || number == 31;
+  }
+  if (name == "row_mask") return dpp.rows = static_cast<uint8_t>(number), true;
+  if (name == "bank_mask") return dpp.banks = static_cast<uint8_t>(number), true;
+  if (name == "bound_ctrl") return dpp.zeroes = true, true;  // printed only where it is set, as 0 or as 1
+  if (name == "fi") return dpp.fetches_inactive = number == 1, true;
+  return false;
+}
+
 bool parse_modifier(std::string_view s, Instruction& i, SourceParts& sources) {
   const size_t colon = s.find(':');
   const std::string_view name = s.substr(0, colon);
@@ -162,13 +231,18 @@ bool parse_modifier(std::string_view s, Instruction& i, SourceParts& sources) {
     i.unused = value == "UNUSED_PRESERVE" ? Unused::preserve : value == "UNUSED_SEXT" ? Unused::sext : Unused::pad;
     return true;
   }
-  if (s == "glc" || s == "sc0" || s == "th:TH_ATOMIC_RETURN") return i.returns = true;
-  // Caches and scopes.
-  return s == "slc" || s == "dlc" || s == "nt" || s == "sc1" || name == "scope" || name == "th";
+  if (i.dpp && parse_dpp(name, value, number(), *i.dpp)) return true;
+  if (s == "offen") return i.has_offset_register = true;
+  if (s == "idxen") return i.has_index_register = true;
+  if (s == "glc" || s == "sc0" || s == "th:TH_ATOMIC_RETURN") i.returns = true;
+  if (parse_scope(s, i.scope) || i.returns) return true;
+  return s == "slc" || s == "dlc" || s == "nt" || name == "th";
 }
 
-std::string plain_name(std::string name, bool& is_sdwa) {
+std::string plain_name(std::string name, bool& is_sdwa, bool& is_dpp) {
   if (name.starts_with("v_dual_")) name = "v_" + name.substr(7);
+  is_dpp = name.ends_with("_dpp");
+  if (is_dpp) name.resize(name.size() - 4);
   is_sdwa = name.ends_with("_sdwa");
   if (is_sdwa) name.resize(name.size() - 5);
   if (name.ends_with("_e32") || name.ends_with("_e64")) name.resize(name.size() - 4);
@@ -213,7 +287,7 @@ Class class_of(const std::string& name) {
   const std::string_view n = name;
   if (n.find("atomic_") != n.npos) return Class::atomic;
   if (n.starts_with("ds_")) return Class::lds;
-  if (n.starts_with("scratch_")) return Class::scratch;
+  if (n.starts_with("scratch_") || n.starts_with("buffer_load") || n.starts_with("buffer_store")) return Class::scratch;
   if (n.starts_with("global_load") || n.starts_with("flat_load")) return Class::global_load;
   if (n.starts_with("global_store") || n.starts_with("flat_store")) return Class::global_store;
   if (n.starts_with("s_load")) return Class::scalar_load;
@@ -223,8 +297,9 @@ Class class_of(const std::string& name) {
   if (n.starts_with("s_barrier")) return Class::barrier;
   if (n.starts_with("s_branch") || n.starts_with("s_cbranch")) return Class::branch;
   static constexpr std::string_view kOther[] = {
-      "s_nop",     "s_delay_alu",      "s_clause", "s_set_inst_prefetch_distance",
-      "s_sendmsg", "s_waitcnt_depctr", "s_endpgm", "s_code_end"};
+      "s_nop",           "s_delay_alu",      "s_clause",  "s_set_inst_prefetch_distance",
+      "s_sendmsg",       "s_waitcnt_depctr", "s_endpgm",  "s_code_end",
+      "s_inst_prefetch", "global_inv",       "global_wb", "s_wait_alu"};
   if (std::ranges::find(kOther, n) != std::end(kOther) || n.starts_with("buffer_")) return Class::other;
   return Class::scalar;
 }
@@ -251,6 +326,7 @@ uint8_t n_outputs_of(const Instruction& i) {
       return n.starts_with("s_cmp") || n.starts_with("s_bitcmp") ? 0 : 1;
     case Class::vector: {
       if (n.starts_with("v_cmpx") && i.n_operands == 2) return 0;
+      if (n == "v_swap_b32") return 2;
       const bool has_carry = n.starts_with("v_div_scale") || n.find("_co_") != n.npos || n.starts_with("v_addc") ||
                              n.starts_with("v_subb") || n.starts_with("v_mad_u64_u32") || n.starts_with("v_mad_i64");
       return has_carry ? 2 : 1;
@@ -266,22 +342,34 @@ bool modifiers_fit(const Instruction& i, uint8_t accepts) {
          (i.op_sel == 0 || (accepts & (kPacked | kHalves)) != 0) && (!i.is_sdwa || (accepts & kSdwa) != 0);
 }
 
+// Of instructions without registers: "sc0 sc1", "scope:SCOPE_DEV", "0x3".
+void parse_words(std::string_view text, Instruction& i) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (is_digit(text[0])) i.offset = static_cast<int32_t>(std::strtol(std::string(text).c_str(), nullptr, 0));
+    parse_scope(text.substr(0, end), i.scope);
+    text = trimmed(text.substr(end));
+  }
+}
+
 Instruction parse_one(std::string_view text) {
   Instruction i;
   i.text = text;
   const size_t space = text.find(' ');
-  i.name = plain_name(std::string(text.substr(0, space)), i.is_sdwa);
+  bool is_dpp = false;
+  i.name = plain_name(std::string(text.substr(0, space)), i.is_sdwa, is_dpp);
+  if (is_dpp) i.dpp = std::make_unique<Dpp>();
   const std::string_view rest = space == std::string_view::npos ? std::string_view() : trimmed(text.substr(space));
   i.kind = class_of(i.name);
   const Entry entry = find_handler(i.name);
   i.run = entry.run;
   if (is_wait(i.name)) return parse_waits(rest, i), std::move(i);
-  if (i.kind == Class::other) return i;
+  if (i.kind == Class::other) return parse_words(rest, i), std::move(i);
 
   bool understood = true, has_op_sel_hi = false;
   SourceParts sources;
   for (const std::string_view part : split(rest)) {
-    const size_t end = part.find(' ');
+    const size_t end = part.find(' ', part.starts_with("hwreg(") ? part.find(')') : 0);
     if (i.n_operands == i.o.size()) {
       understood = false;
       break;
@@ -307,11 +395,25 @@ Instruction parse_one(std::string_view text) {
   if (takes_k && i.o[1].kind == OperandKind::constant) {
     i.o[1].bits = static_cast<uint32_t>(static_cast<int16_t>(i.o[1].bits));
   }
+  find_forms(i);
   if (!understood || !modifiers_fit(i, entry.accepts)) i.run = nullptr;
   // Where nothing is printed the upper halves of packed instructions come from the sources' upper halves.
   const bool mixes = i.name.starts_with("v_fma_mix");
   if ((entry.accepts & kPacked) != 0 && !has_op_sel_hi && !mixes) i.op_sel_hi = 7;
   return i;
+}
+
+// Of 32-bit sources alone; a comparison that writes EXEC is left out, too.
+void finish_dpp(Instruction& i) {
+  Instruction& plain = i.dpp->plain;
+  plain = parse_one(i.text);
+  plain.dpp.reset();
+  const Operand& source = i.o[i.n_outputs];
+  const bool is_modelled = i.run != nullptr && i.kind == Class::vector && i.n_operands > i.n_outputs &&
+                           source.kind == OperandKind::vector && source.n == 1 && !i.name.starts_with("v_cmpx");
+  plain.o[i.n_outputs].index = kMoved;
+  i.run = is_modelled ? run_dpp : nullptr;
+  i.from = i.to = FloatForm::none;  // the plain one's
 }
 
 bool overlap(const Operand& a, const Operand& b) {
@@ -322,7 +424,11 @@ bool overlap(const Operand& a, const Operand& b) {
 
 Instruction parse_instruction(const std::string& text) {
   const size_t dual = text.find(" :: ");
-  if (dual == std::string::npos) return parse_one(trimmed(text));
+  if (dual == std::string::npos) {
+    Instruction i = parse_one(trimmed(text));
+    if (i.dpp) finish_dpp(i);
+    return i;
+  }
   Instruction i = parse_one(trimmed(std::string_view(text).substr(0, dual)));
   i.second = std::make_unique<Instruction>(parse_one(trimmed(std::string_view(text).substr(dual + 4))));
   if (i.second->run == nullptr) i.run = nullptr;

@@ -70,17 +70,6 @@ void s_bitset0_b32(Wave& w, const Instruction& i) {
 void s_getpc_b64(Wave& w, const Instruction& i) {  // of the instruction behind this one, which has 4 bytes
   w.set64(i.o[0], reinterpret_cast<uint64_t>(w.kernel->image) + i.address + 4);
 }
-void s_endpgm(Wave& w, const Instruction&) {
-  w.state = State::done;
-}
-// Stores to shared memory must have arrived: the barrier itself waits for waves alone.
-void s_barrier(Wave& w, const Instruction& i) {
-  for (const Pending& p : w.pending[kLds]) {
-    if (p.is_lds_store) return w.fail(i, "stores to shared memory were not waited for before the barrier");
-  }
-  w.state = State::at_barrier;
-}
-void nothing(Wave&, const Instruction&) {}
 
 U reversed(U a) {
   U r = 0;
@@ -91,6 +80,23 @@ U bit_field(U a, U b, bool& c) {
   const U n = b >> 16 & 127, shifted = a >> (b & 31), r = n >= 32 ? shifted : shifted & ((1u << n) - 1);
   c = r != 0;
   return r;
+}
+
+U signed_bit_field(U a, U b, bool& c) {
+  const U n = b >> 16 & 127;
+  U r = static_cast<U>(as_signed(a) >> (b & 31));
+  if (n == 0)
+    r = 0;
+  else if (n < 32)
+    r = static_cast<U>(as_signed(r << (32 - n)) >> (32 - n));
+  c = r != 0;
+  return r;
+}
+template <U kShift>
+U shifted_sum(U a, U b, bool& c) {
+  const D r = (static_cast<D>(a) << kShift) + b;
+  c = r >> 32 != 0;
+  return static_cast<U>(r);
 }
 
 void add_moves(Table& t) {
@@ -108,6 +114,8 @@ void add_moves(Table& t) {
       t["s_ff1_i32_b64"] = {narrowing<([](D a, bool&) { return a != 0 ? static_cast<U>(std::countr_zero(a)) : ~0u; })>};
   t["s_bcnt1_i32_b32"] = {words1<([](U a, bool& c) { return c = a != 0, static_cast<U>(std::popcount(a)); })>};
   t["s_bcnt1_i32_b64"] = {narrowing<([](D a, bool& c) { return c = a != 0, static_cast<U>(std::popcount(a)); })>};
+  t["s_sext_i32_i8"] = {words1<([](U a, bool&) { return static_cast<U>(static_cast<int8_t>(a)); })>};
+  t["s_sext_i32_i16"] = {words1<([](U a, bool&) { return static_cast<U>(static_cast<int16_t>(a)); })>};
   t["s_bitset1_b32"] = {s_bitset1_b32};
   t["s_bitset0_b32"] = {s_bitset0_b32};
 }
@@ -155,6 +163,24 @@ void add_arithmetic(Table& t) {
     const auto r = static_cast<D>(static_cast<int64_t>(a) >> n);
     return c = r != 0, r;
   })>};
+  t["s_lshl1_add_u32"] = {words2<shifted_sum<1>>};
+  t["s_lshl2_add_u32"] = {words2<shifted_sum<2>>};
+  t["s_lshl3_add_u32"] = {words2<shifted_sum<3>>};
+  t["s_lshl4_add_u32"] = {words2<shifted_sum<4>>};
+  t["s_mul_hi_i32"] = {words2<(
+      [](U a, U b, bool&) { return static_cast<U>(static_cast<D>(int64_t{as_signed(a)} * as_signed(b)) >> 32); })>};
+  t["s_abs_i32"] = {words1<([](U a, bool& c) {
+    const U r = as_signed(a) < 0 ? 0 - a : a;
+    return c = r != 0, r;
+  })>};
+  t["s_pack_ll_b32_b16"] = {words2<([](U a, U b, bool&) { return (a & 0xFFFF) | b << 16; })>};
+  t["s_pack_lh_b32_b16"] = {words2<([](U a, U b, bool&) { return (a & 0xFFFF) | (b & 0xFFFF0000u); })>};
+  t["s_pack_hl_b32_b16"] = {words2<([](U a, U b, bool&) { return a >> 16 | b << 16; })>};
+  t["s_pack_hh_b32_b16"] = {words2<([](U a, U b, bool&) { return a >> 16 | (b & 0xFFFF0000u); })>};
+  t["s_bfm_b32"] = {words2<([](U a, U b, bool&) { return ((1u << (a & 31)) - 1) << (b & 31); })>};
+  t["s_bfe_i32"] = {words2<signed_bit_field>};
+  t["s_clz_i32_u32"] =
+      t["s_flbit_i32_b32"] = {words1<([](U a, bool&) { return a != 0 ? static_cast<U>(std::countl_zero(a)) : ~0u; })>};
   t["s_bfe_u32"] = {words2<bit_field>};
 }
 
@@ -200,7 +226,7 @@ void add_compares32(Table& t) {
   t["s_bitcmp1_b32"] = {compare32<([](U a, U b) { return (a >> (b & 31) & 1) == 1; })>};
 }
 
-void add_control(Table& t) {
+void add_branches(Table& t) {
   t["s_branch"] = {branch<([](const Wave&) { return true; })>};
   t["s_cbranch_scc0"] = {branch<([](const Wave& w) { return !w.scc; })>};
   t["s_cbranch_scc1"] = {branch<([](const Wave& w) { return w.scc; })>};
@@ -209,18 +235,6 @@ void add_control(Table& t) {
   t["s_cbranch_execz"] = {branch<([](const Wave& w) { return w.exec() == 0; })>};
   t["s_cbranch_execnz"] = {branch<([](const Wave& w) { return w.exec() != 0; })>};
   t["s_getpc_b64"] = {s_getpc_b64};
-  t["s_endpgm"] = {s_endpgm};
-  t["s_barrier"] = t["s_barrier_wait"] = {s_barrier};
-  for (const char* name : {"s_waitcnt", "s_waitcnt_vscnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_dscnt",
-                           "s_wait_kmcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt"}) {
-    t[name] = {wait_for_memory};
-  }
-  // Of caches: what is stored is seen by everybody here.
-  for (const char* name : {"s_nop", "s_delay_alu", "s_clause", "s_set_inst_prefetch_distance", "s_sendmsg",
-                           "s_waitcnt_depctr", "s_wait_alu", "s_barrier_signal", "buffer_gl0_inv", "buffer_gl1_inv",
-                           "buffer_wbl2", "buffer_inv", "global_inv", "global_wb"}) {
-    t[name] = {nothing};
-  }
 }
 
 }  // namespace
@@ -230,7 +244,7 @@ void add_scalars(Table& t) {
   add_arithmetic(t);
   add_bitwise(t);
   add_compares32(t);
-  add_control(t);
+  add_branches(t);
 }
 
 }  // namespace rocmforge::gpu::isa

@@ -16,7 +16,12 @@ Entry find_handler(const std::string& name) {
     add_lane_crossing(t);
     add_matrix(t);
     add_scalars(t);
+    add_control(t);
+    add_scalar_floats(t);
+    add_modes(t);
     add_memory(t);
+    add_buffers(t);
+    add_atomics(t);
     add_lds(t);
     return t;
   }();

@@ -39,17 +39,28 @@ void Wave::modify(const Operand& o, Lanes& room, uint32_t sign) {
   }
 }
 
+void Wave::ended(const Pending& p) {
+  if (p.ends == Ends::load || !visibility.is_followed()) return;
+  if (p.ends == Ends::write_back) return visibility.written_back();
+  visibility.store_arrived(p.store);
+  if (p.ends == Ends::atomic) visibility.atomic_ended();
+}
+
 void wait_for_memory(Wave& w, const Instruction& i) {
+  if (const size_t n = w.pending[kLoads].size(); w.counts_traffic && n > static_cast<size_t>(i.waits[kLoads])) {
+    w.traffic.load_waits++;
+    w.traffic.loads_under_way += n;
+  }
   for (uint32_t c = 0; c < kNumCounters; c++) {
     std::vector<Pending>& queue = w.pending[c];
     if (queue.size() <= static_cast<size_t>(i.waits[c])) continue;
     bool is_ordered = true;
     for (const Pending& p : queue) is_ordered &= p.is_ordered;
     // What ends in any order is known to have ended only when all has.
-    if (i.waits[c] == 0)
-      queue.clear();
-    else if (is_ordered)
-      queue.erase(queue.begin(), queue.end() - i.waits[c]);
+    if (i.waits[c] != 0 && !is_ordered) continue;
+    const auto end = queue.end() - i.waits[c];
+    for (auto p = queue.begin(); p != end; ++p) w.ended(*p);
+    queue.erase(queue.begin(), end);
   }
 }
 

@@ -13,11 +13,16 @@
 #include "gpu/isa/instruction.h"
 #include "gpu/isa/lds.h"
 #include "gpu/isa/memory.h"
+#include "gpu/isa/visibility.h"
 
 namespace rocmforge::gpu::isa {
 
-inline constexpr uint32_t kHalf = 32;  // lanes
+inline constexpr uint32_t kHalf = 32;                       // lanes
+inline constexpr uint32_t kScratchDescriptor = 0x5C7A7C40;  // the first word of a wave's descriptor of scratch memory
+inline constexpr uint8_t kPlainMode = 0xF0;                 // rounds to nearest, keeps denormals
 using Lanes = std::array<uint32_t, kHalf>;
+
+enum class Ends : uint8_t { load, store, atomic, write_back };  // what a wait makes known
 
 // A memory operation that nobody has waited for.
 struct Pending {
@@ -26,12 +31,25 @@ struct Pending {
   OperandKind kind;
   bool is_ordered;  // whether it ends after those before it
   bool is_lds_store = false;
+  Ends ends = Ends::load;
+  uint32_t store = 0;  // its number among the wave's stores
 };
 
-// Bytes that memory instructions asked for, and of the 64-byte lines that these lie in; cycles of LDS beyond the first.
+// Bytes that memory instructions asked for, and of the 64-byte lines that these lie in; cycles of LDS beyond the first;
+// waits for loads that found some under way, and how many.
 struct Traffic {
   uint64_t requested_bytes = 0, line_bytes = 0;
   uint64_t lds_accesses = 0, lds_extra_cycles = 0;
+  uint64_t load_waits = 0, loads_under_way = 0;
+  Traffic& operator+=(const Traffic& other) {
+    requested_bytes += other.requested_bytes;
+    line_bytes += other.line_bytes;
+    lds_accesses += other.lds_accesses;
+    lds_extra_cycles += other.lds_extra_cycles;
+    load_waits += other.load_waits;
+    loads_under_way += other.loads_under_way;
+    return *this;
+  }
 };
 
 enum class State : uint8_t { running, at_barrier, done, failed };
@@ -46,11 +64,14 @@ struct Wave {
   std::vector<Lanes> v;        // half by half
   std::array<uint32_t, kNumScalars> s{};
   bool scc = false;
+  uint8_t mode = kPlainMode;   // two bits each: rounding of f32, of f16 and f64, denormals of f32, of f16 and f64
+  bool has_signalled = false;  // to a barrier that it has not waited at
   State state = State::running;
   uint32_t pc = 0;                 // an index of an instruction
   std::vector<std::byte> scratch;  // private_bytes for each lane
   std::array<std::vector<Pending>, kNumCounters> pending;
   Range last_range;  // of the access before
+  Visibility visibility;
   bool counts_traffic = false;
   Traffic traffic;
   std::string failure;  // why it failed
@@ -137,11 +158,32 @@ struct Wave {
   void store_begins(Counter counter, bool is_lds = false) {
     pending[counter].push_back({0, 0, OperandKind::off, true, is_lds});
   }
+  // Of device memory. One number is for all lanes of an instruction.
+  Counter store_counter() const { return generation() >= 10 ? kStores : kLoads; }
+  void store_begins(uint32_t store) {
+    pending[store_counter()].push_back({0, 0, OperandKind::off, true, false, Ends::store, store});
+  }
+  void atomic_begins(const Operand* returned, uint32_t store) {
+    if (returned != nullptr)
+      pending[kLoads].push_back({returned->index, returned->n, returned->kind, true, false, Ends::atomic, store});
+    else
+      pending[store_counter()].push_back({0, 0, OperandKind::off, true, false, Ends::atomic, store});
+  }
+  void write_back_begins() {
+    pending[store_counter()].push_back({0, 0, OperandKind::off, true, false, Ends::write_back});
+  }
+
+  void ended(const Pending& p);
 
  private:
   bool find_range(const Instruction& i, uint64_t address, uint32_t n_bytes, bool write);
   static void modify(const Operand& o, Lanes& room, uint32_t sign);
 };
+
+// As the wave's mode has it.
+inline void run_one(Wave& w, const Instruction& i) {
+  w.mode == kPlainMode || i.from == FloatForm::none ? i.run(w, i) : run_in_mode(w, i);
+}
 
 // Retires what a wait instruction waits for.
 void wait_for_memory(Wave& w, const Instruction& i);

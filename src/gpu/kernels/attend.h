@@ -13,32 +13,36 @@ namespace rocmforge::gpu {
 inline constexpr uint32_t kPagePositions = 64;
 
 struct StoreKvArgs {
-  void* cache;  // of the layer, page 0
-  const float* keys;
-  const float* values;  // n_rows x width each
+  void* cache;          // of the layer, page 0
+  const float* keys;    // n_rows x width
+  const float* values;  // n_rows x value_width
   BatchView batch;
   uint32_t width;
+  uint32_t value_width;
 };
 
 // Kernels attend_TYPE_SIZE for heads of up to SIZE elements, and (attend_matrix.h) the same with matrix instructions.
+// Kernels attend_any_TYPE_SIZE (attend_any.h) have larger heads, keys and values of different size, and ALiBi.
 //
 // A block computes one row, some query heads that share keys and values, and every n_blocks-th chunk of the row's
 // positions. Its result for a chunk is a partial sum in `parts`; the last block to arrive for a row and its heads
 // reduces the chunks in their order. The division into chunks depends only on the row's own length, read on the device,
 // so neither the number of blocks nor their order of arrival changes a bit.
-// number of blocks nor which of them is last changes a bit.
 struct AttendArgs {
-  float* out;  // n_rows x n_heads x head_size
+  float* out;  // n_rows x n_heads x value_size
   const float* q;
   const void* cache;   // of the layer, page 0
   const float* sinks;  // n_heads, or null
   BatchView batch;
   uint32_t n_heads;
   uint32_t n_kv_heads;
-  uint32_t head_size;
-  uint32_t window;  // positions a row attends to, itself included; 0: all
+  uint32_t head_size;   // of queries and keys
+  uint32_t value_size;  // of values and output: head_size but for kernels attend_any_TYPE_SIZE
+  uint32_t window;      // positions a row attends to, itself included; 0: all
   float scale;
   float softcap;                 // 0: none
+  uint32_t chunk = 0;            // 0: none; else a row attends to positions from the last multiple of this on
+  float alibi_bias = 0;          // plan/step.h; 0 but for kernels that have it
   uint32_t min_tiled_rows = 0;   // not 0: attend_tiles has already computed sequences with at least this many rows
   uint32_t n_blocks = 1;         // blocks that divide a row's chunks: the grid's z dimension
   float* parts = nullptr;        // partial sums: n_rows x n_heads x kMaxChunks x attend_part_floats(head_size)
@@ -61,9 +65,11 @@ inline constexpr uint32_t kStoreKvThreads = 256;
 inline constexpr uint32_t kAttendThreads = 128;
 inline constexpr uint32_t kMinHeadSize = 8;
 inline constexpr uint32_t kMaxHeadSize = 256;
+inline constexpr uint32_t kMaxAnyKeySize = 576, kMaxAnyValueSize = 512;  // of attend_any_TYPE_SIZE
 
-inline Grid store_kv_grid(uint32_t n_rows, uint32_t width) {
-  return {n_rows, (width + kStoreKvThreads - 1) / kStoreKvThreads};
+inline Grid store_kv_grid(uint32_t n_rows, const StoreKvArgs& args) {
+  const uint32_t most = args.width > args.value_width ? args.width : args.value_width;
+  return {n_rows, (most + kStoreKvThreads - 1) / kStoreKvThreads};
 }
 
 // Query heads of a block.
@@ -79,9 +85,10 @@ inline Grid attend_grid(uint32_t n_rows, const AttendArgs& args, uint32_t heads_
 
 // Blocks for the chunks of a row: with all rows, as many as an H200 runs at a time. More blocks would cost more
 // start-up and reduction, and be idle for short rows.
-inline uint32_t attend_blocks_of_row(uint32_t n_rows, uint32_t head_blocks, uint32_t longest, uint32_t window) {
+// most_seen: positions that a row attends to at most; 0: all
+inline uint32_t attend_blocks_of_row(uint32_t n_rows, uint32_t head_blocks, uint32_t longest, uint32_t most_seen) {
   constexpr uint32_t kEnough = 264;
-  const uint32_t seen = window != 0 && window < longest ? window : longest;
+  const uint32_t seen = most_seen != 0 && most_seen < longest ? most_seen : longest;
   const uint32_t n_chunks = (seen + kChunkStep - 1 + kMinChunkPositions - 1) / kMinChunkPositions;
   const uint32_t n = kEnough / (n_rows * head_blocks);
   const uint32_t most = n_chunks < kMaxChunks ? n_chunks : kMaxChunks;

@@ -42,7 +42,7 @@ class Items {
   RF_DEVICE uint32_t n_together(uint32_t k) const { return shuffle(place_.n_together, k - first_); }
   // Empty if another kernel computes the row.
   RF_DEVICE RowChunks chunks(uint32_t k) const {
-    RowChunks chunks(shuffle(place_.position, k - first_), args_.attend.window);
+    RowChunks chunks(shuffle(place_.position, k - first_), args_.attend.window, args_.attend.chunk);
     if (args_.attend.min_tiled_rows != 0 && n_together(k) >= args_.attend.min_tiled_rows) chunks.n = 0;
     return chunks;
   }

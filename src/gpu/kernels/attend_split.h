@@ -24,10 +24,11 @@ struct RowChunks {
   uint32_t chunk;       // positions of a chunk
   uint32_t n;           // chunks
 
-  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row) : RowChunks(args.batch.positions[row], args.window) {}
-  RF_DEVICE RowChunks(uint32_t position, uint32_t window) {
+  RF_DEVICE RowChunks(const AttendArgs& args, uint32_t row)
+      : RowChunks(args.batch.positions[row], args.window, args.chunk) {}
+  RF_DEVICE RowChunks(uint32_t position, uint32_t window, uint32_t seen_chunk = 0) {
     end = position + 1;
-    first = window != 0 && window < end ? end - window : 0;
+    first = first_seen(position, window, seen_chunk);
     begin = first / kChunkStep * kChunkStep;
     const uint32_t all = end - begin;
     constexpr uint32_t kUnit = kMaxChunks * kChunkStep;
@@ -100,23 +101,23 @@ struct Found {
 struct HeadWord {
   uint32_t head, d;
   RF_DEVICE HeadWord(const AttendArgs& args, uint32_t index) {
-    const uint32_t n_words = (args.head_size + 3) / 4;
+    const uint32_t n_words = (args.value_size + 3) / 4;
     head = index / n_words;
     d = index % n_words * 4;
   }
 };
 
 RF_DEVICE void put_out(const AttendArgs& args, uint32_t row, uint32_t head, uint32_t d, const Found& all) {
-  float* out = args.out + (static_cast<uint64_t>(row) * args.n_heads + head) * args.head_size + d;
+  float* out = args.out + (static_cast<uint64_t>(row) * args.n_heads + head) * args.value_size + d;
   const float share = share_of_total(args, head, all.largest, all.total);
   const Float4& sum = all.sum;
-  if (args.head_size % 4 == 0) {
+  if (args.value_size % 4 == 0) {
     *reinterpret_cast<Float4*>(out) = {sum.v[0] * share, sum.v[1] * share, sum.v[2] * share, sum.v[3] * share};
     return;
   }
   RF_UNROLL
   for (uint32_t i = 0; i < 4; i++) {
-    if (d + i < args.head_size) out[i] = sum.v[i] * share;
+    if (d + i < args.value_size) out[i] = sum.v[i] * share;
   }
 }
 
@@ -144,7 +145,7 @@ RF_DEVICE Found of_waves(const AttendShared<kHeads, kHeadSize>& shared, const He
 struct Parts {
   float *sums, *tops;
   uint32_t n_floats;
-  RF_DEVICE Parts(const AttendArgs& args, uint32_t row, uint32_t head) : n_floats((args.head_size + 3) / 4 * 4) {
+  RF_DEVICE Parts(const AttendArgs& args, uint32_t row, uint32_t head) : n_floats((args.value_size + 3) / 4 * 4) {
     const uint64_t first = (static_cast<uint64_t>(row) * args.n_heads + head) * kMaxChunks;
     sums = args.parts + first * n_floats;
     tops = args.tops + first * 2;
@@ -177,7 +178,7 @@ RF_DEVICE void add_parts(Found& all, const Parts& parts, uint32_t n, uint32_t d)
 template <uint32_t kHeads, uint32_t kHeadSize>
 RF_DEVICE void end_chunk(const AttendShared<kHeads, kHeadSize>& shared, const AttendArgs& args, const BlockHeads& heads,
                          uint32_t row, const RowChunks& chunks, uint32_t chunk) {
-  const uint32_t n = heads.n * ((args.head_size + 3) / 4);
+  const uint32_t n = heads.n * ((args.value_size + 3) / 4);
   for (uint32_t i = thread_index(); i < n; i += kAttendThreads) {
     const HeadWord word(args, i);
     const Found found = of_waves(shared, word);
@@ -197,12 +198,12 @@ RF_DEVICE void join_chunks(AttendShared<kHeads, kHeadSize>& shared, const Attend
   const uint32_t n_blocks = args.n_blocks < chunks.n ? args.n_blocks : chunks.n;
   if (n_blocks > 1) {
     uint32_t* arrivals = args.arrivals + static_cast<uint64_t>(row) * heads.n_blocks + heads.index;
-    if (arrive(arrivals, &shared.n_before) + 1 != n_blocks) return;
+    if (!is_last_to_arrive(arrivals, n_blocks, &shared.n_before)) return;
     if (thread_index() == 0) *arrivals = 0;
   } else {
     sync_block();
   }
-  const uint32_t n = heads.n * ((args.head_size + 3) / 4);
+  const uint32_t n = heads.n * ((args.value_size + 3) / 4);
   for (uint32_t i = thread_index(); i < n; i += kAttendThreads) {
     const HeadWord word(args, i);
     const Parts parts(args, row, heads.first + word.head);
@@ -245,9 +246,9 @@ RF_DEVICE void attend_row(const AttendArgs& args) {
     attention.attend(chunks.span(c), chunks.span(c + args.n_blocks));
     Shared& shared = turns[turn];
     turn = (turn + 1) % kTurns;
-    if (kTurns == 1 && c != block_z()) sync_block();  // the previous chunk's results have been read
+    if (kTurns == 1 && c != block_z()) sync_shared();  // the previous chunk's results have been read
     attention.leave(shared);
-    sync_block();
+    sync_shared();
     end_chunk(shared, args, attention.heads, row, chunks, c);
   }
   join_chunks(turns[0], args, attention.heads, row, chunks);

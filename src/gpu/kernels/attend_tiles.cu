@@ -18,6 +18,9 @@
 namespace rocmforge::gpu::RF_KERNELS {
 
 constexpr uint32_t kTileWaves = kAttendTilesThreads / kWave;
+// Weights are at most 1; as halves they are this many times as large. Hardware may take the smallest halves, the
+// subnormal ones, for zeros (gfx90a does), and many small weights can matter.
+constexpr float kWeightScale = 16384.0f;
 constexpr float kNoScore = -3.402823466e38f;  // finite: differences stay numbers
 
 template <uint32_t kHead>
@@ -40,12 +43,12 @@ RF_DEVICE void put_eight(void* to, const Word4& halves) {
 
 // The softmax state of a row, in each lane that holds part of the row.
 struct RunningRow {
-  uint32_t position;
-  bool is_mine;  // belongs to the sequence that is being processed
+  uint32_t first, position;  // it sees those between them, both included
+  bool is_mine;              // belongs to the sequence that is being processed
   float largest, total;
 };
 
-template <uint32_t kHead>
+template <uint32_t kHead, bool kHasAlibi>
 RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_args, uint32_t begin, uint32_t end) {
   using F = Fragment<F16>;
   using T = AttendTile<kHead>;
@@ -71,12 +74,12 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
   const uint32_t my_row = lane() / kRowLanes, my_column = lane() % kRowLanes * kRowColumns;
   const uint32_t row = first_row + wave() * 16 + my_row;
   if (thread_index() == 0) tile.overflows = 0;
-  sync_block();
+  sync_shared();
   put_queries([&](uint32_t, float q) {
     if (overflows_half(magnitude(q))) tile.overflows = 1;
     return q;
   });
-  sync_block();
+  sync_shared();
   if (tile.overflows != 0) {
     uint32_t largest = 0;
     for (uint32_t d = lane() % kRowLanes; d < kHead; d += kRowLanes)
@@ -87,9 +90,9 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       tile.keep[wave()][my_row] = scale;
       tile.undo[wave()][my_row] = undo_scale(scale);
     }
-    sync_block();
+    sync_shared();
     put_queries([&](uint32_t in_tile, float q) { return q * tile.keep[in_tile / 16][in_tile % 16]; });
-    sync_block();
+    sync_shared();
   }
   typename F::A queries[kHead / 16];
   RF_UNROLL
@@ -98,18 +101,22 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
               T::kKeyStride);
   }
 
-  RunningRow mine{0, row >= begin && row < end, kNoScore, 0.0f};
-  if (mine.is_mine) mine.position = args.batch.positions[row];
+  RunningRow mine{0, 0, row >= begin && row < end, kNoScore, 0.0f};
+  if (mine.is_mine) {
+    mine.position = args.batch.positions[row];
+    mine.first = first_seen(mine.position, args.window, args.chunk);
+  }
   typename F::C sums[kHead / 16] = {};
+  const float slope = kHasAlibi ? alibi_slope_of(args, head) : 0.0f;
 
   const uint32_t last = args.batch.positions[end - 1], earliest = args.batch.positions[begin];
-  const uint32_t from = args.window != 0 && earliest >= args.window ? earliest - args.window + 1 : 0;
+  const uint32_t from = first_seen(earliest, args.window, args.chunk);
   for (uint32_t page = from / kPagePositions; page <= last / kPagePositions; page++) {
     const uint64_t at = args.batch.pages[args.batch.first_page[begin] + page];
     const auto* keys = static_cast<const uint16_t*>(args.cache) + at * 2 * kPagePositions * width + offset;
     const uint16_t* values = keys + static_cast<uint64_t>(kPagePositions) * width;
     const uint32_t n_there = last + 1 - page * kPagePositions;  // positions that have been stored
-    sync_block();                                               // queries, or the page before, have been read
+    sync_shared();                                              // queries, or the page before, have been read
     for (uint32_t i = thread_index(); i < kPagePositions * kChunks; i += kAttendTilesThreads) {
       const uint32_t p = i / kChunks, d = i % kChunks * 8;
       const bool there = p < n_there && d < args.head_size;
@@ -117,7 +124,7 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       if (there) eight = *reinterpret_cast<const Word4*>(keys + p * width + d);
       put_eight(&tile.cached[p * T::kKeyStride + d], eight);
     }
-    sync_block();
+    sync_shared();
     RF_UNROLL
     for (uint32_t n = 0; n < kPagePositions / 16; n++) {
       typename F::C scores{};
@@ -130,7 +137,7 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       RF_UNROLL
       for (uint32_t i = 0; i < F::kPerLane; i++) tile.scores[wave()][F::row(i)][n * 16 + F::column(i)] = scores.v[i];
     }
-    sync_block();
+    sync_shared();
     if (tile.overflows != 0) {
       const float undo = tile.undo[wave()][my_row];
       for (uint32_t c = 0; c < kRowColumns; c++) tile.scores[wave()][my_row][my_column + c] *= undo;
@@ -149,9 +156,10 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
     }
     const auto score_of = [&](uint32_t c) {
       const uint32_t position = page * kPagePositions + my_column + c;
-      const bool seen =
-          mine.is_mine && position <= mine.position && (args.window == 0 || position + args.window > mine.position);
-      return seen ? capped(tile.scores[wave()][my_row][my_column + c], args.softcap) : kNoScore;
+      const bool seen = mine.is_mine && position <= mine.position && position >= mine.first;
+      if (!seen) return kNoScore;
+      const float score = capped(tile.scores[wave()][my_row][my_column + c], args.softcap);
+      return kHasAlibi ? score - slope * static_cast<float>(mine.position - position) : score;
     };
     float largest = mine.largest;
     for (uint32_t c = 0; c < kRowColumns; c++) {
@@ -167,14 +175,14 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
       const float score = score_of(c);
       const float weight = score == kNoScore ? 0.0f : exp_f32(score - largest);
       total += weight;
-      tile.weights[wave()][my_row][my_column + c] = narrow(weight).bits;
+      tile.weights[wave()][my_row][my_column + c] = narrow(weight * kWeightScale).bits;
     }
     for (uint32_t mask = 1; mask < kRowLanes; mask *= 2) total += shuffle_xor(total, mask);
     const float keep = exp_f32(mine.largest - largest);
     mine.total = mine.total * keep + total;
     mine.largest = largest;
     if (lane() % kRowLanes == 0) tile.keep[wave()][my_row] = keep;
-    sync_block();
+    sync_shared();
 
     typename F::A weights[kPagePositions / 16];
     RF_UNROLL
@@ -195,11 +203,12 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
     }
   }
 
-  sync_block();
+  sync_shared();
   if (lane() % kRowLanes == 0) {
-    tile.keep[wave()][my_row] = mine.is_mine ? share_of_total(args, head, mine.largest, mine.total) : 0.0f;
+    tile.keep[wave()][my_row] =
+        mine.is_mine ? share_of_total(args, head, mine.largest, mine.total) / kWeightScale : 0.0f;
   }
-  sync_block();
+  sync_shared();
   RF_UNROLL
   for (uint32_t n = 0; n < kHead / 16; n++) {
     RF_UNROLL
@@ -210,10 +219,10 @@ RF_DEVICE void attend_rows(AttendTile<kHead>& tile, const AttendTilesArgs& tile_
           sums[n].v[i] * tile.keep[wave()][F::row(i)];
     }
   }
-  sync_block();
+  sync_shared();
 }
 
-template <uint32_t kHead>
+template <uint32_t kHead, bool kHasAlibi>
 RF_DEVICE void attend_tile(const AttendTilesArgs& args) {
   RF_SHARED(AttendTile<kHead>, tile);
   const BatchView& batch = args.attend.batch;
@@ -222,16 +231,22 @@ RF_DEVICE void attend_tile(const AttendTilesArgs& args) {
   for (uint32_t row = first; row < end;) {
     const uint32_t n = batch.n_together[row], past = batch.first_row[row] + n;
     const uint32_t until = past < end ? past : end;
-    if (n >= kMinTiledRows) attend_rows(tile, args, row, until);
+    if (n >= kMinTiledRows) attend_rows<kHead, kHasAlibi>(tile, args, row, until);
     row = until;
   }
 }
 
 RF_KERNEL(attend_tiles_64, AttendTilesArgs, kAttendTilesThreads) {
-  attend_tile<64>(args);
+  attend_tile<64, false>(args);
 }
 RF_KERNEL(attend_tiles_128, AttendTilesArgs, kAttendTilesThreads) {
-  attend_tile<128>(args);
+  attend_tile<128, false>(args);
+}
+RF_KERNEL(attend_tiles_alibi_64, AttendTilesArgs, kAttendTilesThreads) {
+  attend_tile<64, true>(args);
+}
+RF_KERNEL(attend_tiles_alibi_128, AttendTilesArgs, kAttendTilesThreads) {
+  attend_tile<128, true>(args);
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

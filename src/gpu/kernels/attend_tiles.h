@@ -11,7 +11,8 @@ namespace rocmforge::gpu {
 // Sequences with at least this many rows in a batch use this kernel; attend_f16_SIZE computes the others.
 inline constexpr uint32_t kMinTiledRows = 16;
 
-// Kernels: attend_tiles_64 and attend_tiles_128, for heads of up to so many elements, in multiples of eight.
+// Kernels: attend_tiles_64 and attend_tiles_128, for heads of up to so many elements, in multiples of eight, keys as
+// long as values; attend_tiles_alibi_64 and attend_tiles_alibi_128 are the same with ALiBi.
 // args.attend.parts is not used.
 struct AttendTilesArgs {
   AttendArgs attend;

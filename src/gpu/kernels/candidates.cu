@@ -6,6 +6,9 @@
 // row with too many logits above the bound (which happens when they are equal) is searched again exactly, by all its
 // logits.
 
+// Tokens that are not allowed have the key 0, as a NaN has: no search finds them, since it asks for no more candidates
+// than tokens are allowed. With few of them the bound is 0, and the exact search finds them.
+
 #include "gpu/runtime.h"
 
 #include "gpu/kernels/candidates.h"
@@ -18,11 +21,38 @@ RF_DEVICE uint32_t key_of(float v) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
-  RF_SHARED(float[kCandidateGroupsThreads / 32], partial);
+// A row of logits, of which all tokens count or some.
+struct WholeRow {
+  RF_DEVICE WholeRow(const CandidatesArgs& args, uint32_t row)
+      : logits(args.logits + static_cast<uint64_t>(row) * args.width), n(args.width) {}
+  RF_DEVICE bool counts(uint32_t) const { return true; }
+
+  const float* logits;
+  uint32_t n;  // tokens that count
+};
+
+struct MaskedRow {
+  RF_DEVICE MaskedRow(const AllowedCandidatesArgs& args, uint32_t row)
+      : logits(args.all.logits + static_cast<uint64_t>(args.rows[row].row) * args.all.width),
+        n(args.rows[row].n_allowed),
+        mask(args.masks + static_cast<uint64_t>(row) * args.n_words) {}
+  RF_DEVICE bool counts(uint32_t id) const { return (mask[id / 32] >> (id % 32) & 1) != 0; }
+
+  const float* logits;
+  uint32_t n;
+  const uint32_t* mask;
+};
+
+template <class Row>
+RF_DEVICE uint32_t key_at(const Row& row, uint32_t id) {
+  return row.counts(id) ? key_of(row.logits[id]) : 0;
+}
+
+template <class Row>
+RF_DEVICE void find_groups(const CandidatesArgs& args, const Row& of_row, float* partial) {
   const uint32_t chunk = block_x(), row = block_y();
   const uint32_t first = chunk * kLogitsOfAChunk + thread_index();
-  const float* logits = args.logits + static_cast<uint64_t>(row) * args.width;
+  const float* logits = of_row.logits;
   float v[kLogitsOfAGroup];
   RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
     const uint32_t id = first + i * kCandidateGroupsThreads;
@@ -32,7 +62,7 @@ RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
   uint32_t key = 0;
   float largest = -__builtin_inff();
   RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
-    if (i >= n) continue;
+    if (i >= n || !of_row.counts(first + i * kCandidateGroupsThreads)) continue;
     const uint32_t k = key_of(v[i]);
     key = k > key ? k : key;
     largest = v[i] > largest ? v[i] : largest;
@@ -43,10 +73,21 @@ RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
   largest = block_max<kCandidateGroupsThreads>(largest, partial);
   float sum = 0;
   RF_UNROLL for (uint32_t i = 0; i < kLogitsOfAGroup; i++) {
-    if (i < n) sum += exp_f32(v[i] - largest) + (v[i] - v[i]);  // NaN unless the logit is finite
+    if (i >= n || !of_row.counts(first + i * kCandidateGroupsThreads)) continue;
+    sum += exp_f32(v[i] - largest) + (v[i] - v[i]);  // NaN unless the logit is finite
   }
   sum = block_sum<kCandidateGroupsThreads>(sum, partial);
   if (thread_index() == 0) args.chunks[chunk_of_all] = {largest, sum};
+}
+
+RF_KERNEL(candidate_groups, CandidatesArgs, kCandidateGroupsThreads) {
+  RF_SHARED(float[kCandidateGroupsThreads / 32], partial);
+  find_groups(args, WholeRow(args, block_y()), partial);
+}
+
+RF_KERNEL(allowed_groups, AllowedCandidatesArgs, kCandidateGroupsThreads) {
+  RF_SHARED(float[kCandidateGroupsThreads / 32], partial);
+  find_groups(args.all, MaskedRow(args, block_y()), partial);
 }
 
 struct CandidatesShared {
@@ -112,7 +153,8 @@ RF_DEVICE void put(CandidatesShared& shared, uint32_t at, uint32_t id, float log
 }
 
 // Collects all possible candidates; false if there are more than fit.
-RF_DEVICE bool collect(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
+template <class Row>
+RF_DEVICE bool collect(CandidatesShared& shared, const CandidatesArgs& args, const Row& row, uint32_t n) {
   const uint32_t n_groups = args.n_chunks * kCandidateGroupsThreads;
   const uint32_t* keys = args.group_keys + static_cast<uint64_t>(block_x()) * n_groups;
   if (thread_index() == 0) shared.n_groups = shared.n_found = 0;
@@ -133,8 +175,8 @@ RF_DEVICE bool collect(CandidatesShared& shared, const CandidatesArgs& args, con
     const uint32_t g = shared.groups[i / kLogitsOfAGroup];
     const uint32_t id = g / kCandidateGroupsThreads * kLogitsOfAChunk + i % kLogitsOfAGroup * kCandidateGroupsThreads +
                         g % kCandidateGroupsThreads;
-    if (id >= args.width) continue;
-    const float logit = logits[id];
+    if (id >= args.width || !row.counts(id)) continue;
+    const float logit = row.logits[id];
     if (key_of(logit) < least) continue;
     const uint32_t at = atomic_add(&shared.n_found, 1u);
     if (at < kCandidatesThreads) put(shared, at, id, logit);
@@ -169,13 +211,15 @@ RF_DEVICE void find_bucket(CandidatesShared& shared, uint32_t n) {
 }
 
 // The n-th largest key of the row, eight bits at a time.
-RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, const float* logits, uint32_t width, uint32_t n) {
+template <class Row>
+RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, const Row& row, uint32_t width, uint32_t n) {
   NthKey out;
   for (int shift = 24; shift >= 0; shift -= 8) {
     if (thread_index() < 256) shared.counts[thread_index()] = 0;
     sync_block();
     for (uint32_t i = thread_index(); i < width; i += kCandidatesThreads) {
-      const uint32_t k = key_of(logits[i]);
+      if (!row.counts(i)) continue;
+      const uint32_t k = key_of(row.logits[i]);
       if (shift == 24 || k >> (shift + 8) == out.key >> (shift + 8)) atomic_add(&shared.counts[k >> shift & 255u], 1u);
     }
     sync_block();
@@ -188,18 +232,19 @@ RF_DEVICE NthKey find_nth_key(CandidatesShared& shared, const float* logits, uin
 }
 
 // The exact search: logits above the n-th, then those equal to it in the order of their ids.
-RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& args, const float* logits, uint32_t n) {
-  const NthKey last = find_nth_key(shared, logits, args.width, n);
+template <class Row>
+RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& args, const Row& row, uint32_t n) {
+  const NthKey last = find_nth_key(shared, row, args.width, n);
   if (thread_index() == 0) shared.n_found = 0;
   sync_block();
   for (uint32_t i = thread_index(); i < args.width; i += kCandidatesThreads) {
-    if (key_of(logits[i]) > last.key) put(shared, atomic_add(&shared.n_found, 1u), i, logits[i]);
+    if (key_at(row, i) > last.key) put(shared, atomic_add(&shared.n_found, 1u), i, row.logits[i]);
   }
   // Each wave counts, then knows where its own begin.
   uint32_t n_taken = last.n_above;
   for (uint32_t first = 0; first < args.width && n_taken < n; first += kCandidatesThreads) {
     const uint32_t i = first + thread_index();
-    const bool is_equal = i < args.width && key_of(logits[i]) == last.key;
+    const bool is_equal = i < args.width && row.counts(i) && key_of(row.logits[i]) == last.key;
     const uint64_t equal = ballot(is_equal);
     const uint32_t* in_wave =
         from_waves(shared, first / kCandidatesThreads, static_cast<uint32_t>(__builtin_popcountll(equal)));
@@ -209,7 +254,7 @@ RF_DEVICE void collect_exactly(CandidatesShared& shared, const CandidatesArgs& a
       n_taken += in_wave[w];
     }
     at += static_cast<uint32_t>(__builtin_popcountll(equal & ((uint64_t{1} << lane()) - 1)));
-    if (is_equal && at < n) put(shared, at, i, logits[i]);
+    if (is_equal && at < n) put(shared, at, i, row.logits[i]);
   }
   if (thread_index() == 0) shared.n_found = n;
   sync_block();
@@ -224,17 +269,17 @@ RF_DEVICE float log_sum_exp(const CandidatesArgs& args) {
   }
   largest = wave_max(largest);
   for (uint32_t i = lane(); i < args.n_chunks; i += kWave) {
+    if (chunks[i].sum == 0) continue;  // no token of the chunk counts
     sum += chunks[i].sum * exp_f32(chunks[i].largest - largest);
   }
   return largest + log_f32(wave_sum(sum));
 }
 
-RF_KERNEL(candidates, CandidatesArgs, kCandidatesThreads) {
-  RF_SHARED(CandidatesShared, shared);
-  const float* logits = args.logits + static_cast<uint64_t>(block_x()) * args.width;
-  const uint32_t n = args.width < kCandidates ? args.width : kCandidates;
+template <class Row>
+RF_DEVICE void find_candidates(CandidatesShared& shared, const CandidatesArgs& args, const Row& row) {
+  const uint32_t n = row.n < kCandidates ? row.n : kCandidates;
   RowCandidates& out = args.out[block_x()];
-  if (!collect(shared, args, logits, n)) collect_exactly(shared, args, logits, n);
+  if (!collect(shared, args, row, n)) collect_exactly(shared, args, row, n);
   const uint32_t n_found = shared.n_found;
   if (thread_index() < n_found) {
     const uint64_t mine = shared.ranks[thread_index()];
@@ -249,6 +294,16 @@ RF_KERNEL(candidates, CandidatesArgs, kCandidatesThreads) {
   sync_block();
   if (thread_index() < kCandidates)
     out.top[thread_index()] = shared.sorted[thread_index() < n ? thread_index() : n - 1];
+}
+
+RF_KERNEL(candidates, CandidatesArgs, kCandidatesThreads) {
+  RF_SHARED(CandidatesShared, shared);
+  find_candidates(shared, args, WholeRow(args, block_x()));
+}
+
+RF_KERNEL(allowed_candidates, AllowedCandidatesArgs, kCandidatesThreads) {
+  RF_SHARED(CandidatesShared, shared);
+  find_candidates(shared, args.all, MaskedRow(args, block_x()));
 }
 
 }  // namespace rocmforge::gpu::RF_KERNELS

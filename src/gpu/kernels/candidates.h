@@ -1,7 +1,8 @@
 #pragma once
 // Top-k candidates of rows of logits for the samplers (plan/candidates.h), found on the device by two kernels:
 // candidate_groups reads every logit, with one block per chunk of a row; candidates, with one block per row, reads only
-// the groups of logits that can contain a candidate.
+// the groups of logits that can contain a candidate. allowed_groups and allowed_candidates do the same for some rows,
+// and of each for the tokens of a mask alone.
 
 #include <cstdint>
 
@@ -27,6 +28,23 @@ struct CandidatesArgs {
   ChunkSum* chunks;      // n_rows x n_chunks
   uint32_t width;
   uint32_t n_chunks;  // n_candidate_chunks(width)
+};
+
+// A row of logits of which only some tokens count.
+struct AllowedRow {
+  uint32_t row;
+  uint32_t n_allowed;  // at least one
+};
+
+constexpr uint32_t n_mask_words(uint32_t width) {
+  return (width + 63) / 64 * 2;
+}
+
+struct AllowedCandidatesArgs {
+  CandidatesArgs all;      // n_rows: those of `rows`; `logits` are all rows
+  const AllowedRow* rows;  // n_rows
+  const uint32_t* masks;   // n_rows x n_words: one bit per token
+  uint32_t n_words;        // n_mask_words(width)
 };
 
 constexpr uint32_t n_candidate_chunks(uint32_t width) {

@@ -28,6 +28,58 @@ class Candidates : public KernelTest {
     return out.values();
   }
 
+  // Of one row per mask, whose rows of logits come in the reverse order.
+  std::vector<RowCandidates> find_allowed(const std::vector<float>& logits, uint32_t width,
+                                          const std::vector<AllowedTokens>& allowed) {
+    const auto n_rows = static_cast<uint32_t>(allowed.size());
+    std::vector<uint32_t> masks(size_t{n_rows} * n_mask_words(width));
+    std::vector<AllowedRow> rows;
+    for (uint32_t i = 0; i < n_rows; i++) {
+      rows.push_back({allowed[i].row, allowed[i].n_allowed});
+      std::memcpy(&masks[size_t{i} * n_mask_words(width)], allowed[i].mask.data(), allowed[i].mask.size_bytes());
+    }
+    const auto on_logits = put(logits);
+    const auto on_masks = put(masks);
+    const auto on_rows = put(rows);
+    const OnDevice<RowCandidates> out(*device_, n_rows);
+    const uint32_t n_chunks = n_candidate_chunks(width);
+    const OnDevice<uint32_t> keys(*device_, size_t{n_rows} * n_chunks * kCandidateGroupsThreads);
+    const OnDevice<ChunkSum> chunks(*device_, size_t{n_rows} * n_chunks);
+    const AllowedCandidatesArgs args{{out.data(), on_logits.data(), keys.data(), chunks.data(), width, n_chunks},
+                                     on_rows.data(),
+                                     on_masks.data(),
+                                     n_mask_words(width)};
+    run("candidates", "allowed_groups", candidate_groups_grid(n_rows, args.all), kCandidateGroupsThreads, args);
+    run("candidates", "allowed_candidates", candidates_grid(n_rows), kCandidatesThreads, args);
+    return out.values();
+  }
+
+  void expect_same_allowed(const std::vector<float>& logits, uint32_t width, uint32_t one_in) {
+    SCOPED_TRACE("width " + std::to_string(width) + ", one in " + std::to_string(one_in));
+    const auto n_rows = static_cast<uint32_t>(logits.size() / width);
+    std::vector<std::vector<uint64_t>> masks(n_rows, std::vector<uint64_t>(n_mask_words(width) / 2));
+    std::vector<AllowedTokens> allowed;
+    for (uint32_t r = 0; r < n_rows; r++) {
+      uint32_t n = 0;
+      for (uint32_t id = 0; id < width; id++) {
+        if ((id * 7919 + r * 31) % one_in != 0 && id != width / 2) continue;
+        masks[r][id / 64] |= uint64_t{1} << (id % 64);
+        n++;
+      }
+      allowed.push_back({n_rows - 1 - r, masks[r], n});
+    }
+    const auto all = find_allowed(logits, width, allowed);
+    for (uint32_t r = 0; r < n_rows; r++) {
+      RowCandidates expected;
+      select_candidates(expected, std::span(logits).subspan(size_t{allowed[r].row} * width, width), allowed[r]);
+      for (size_t i = 0; i < kCandidates; i++) {
+        ASSERT_EQ(all[r].top[i].id, expected.top[i].id) << "row " << r << ", place " << i;
+        ASSERT_EQ(std::memcmp(&all[r].top[i].logit, &expected.top[i].logit, sizeof(float)), 0);
+      }
+      EXPECT_NEAR(all[r].log_sum_exp, expected.log_sum_exp, 1e-4);
+    }
+  }
+
   void expect_same(const std::vector<float>& logits, uint32_t width, const char* what) {
     SCOPED_TRACE(std::string(what) + ", width " + std::to_string(width));
     const auto all = find(logits, width);
@@ -83,6 +135,28 @@ TEST_P(Candidates, OfARowThatIsNotFiniteHaveNoSum) {
       expect_same(std::vector<float>(width, bad), width, "all");
     }
   }
+}
+
+// From all tokens to one; with few of them the bound is no help, and among equal logits the ids decide.
+TEST_P(Candidates, OfAllowedTokensAreTheHosts) {
+  for (const uint32_t width : {1u, 65u, 257u, 4097u, 20001u}) {
+    for (const uint32_t one_in : {1u, 3u, 40u, 1'000u, 100'000u}) {
+      expect_same_allowed(noise(3 * width, 5.0f), width, one_in);
+    }
+    std::vector<float> few(width);
+    for (uint32_t i = 0; i < width; i++) few[i] = static_cast<float>(i % 3);
+    expect_same_allowed(few, width, 2);
+  }
+}
+
+// What is not allowed is not looked at: neither a larger logit nor one that is no number.
+TEST_P(Candidates, OtherTokensLeaveNoTrace) {
+  constexpr uint32_t kWidth = 9000;
+  std::vector<float> logits = noise(kWidth, 5.0f);
+  for (uint32_t id = 0; id < kWidth; id++) {
+    if (id % 40 != 0 && id != kWidth / 2) logits[id] = id % 3 == 0 ? 1e30f : std::numeric_limits<float>::quiet_NaN();
+  }
+  expect_same_allowed(logits, kWidth, 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Candidates, testing::both_waves());

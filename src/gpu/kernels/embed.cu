@@ -1,5 +1,4 @@
-// Looks rows of a table up and decodes them: a block a row, its threads take groups of 16 elements, whole blocks of
-// formats that are decoded by their own header, or single floats.
+// Looks rows of a table up and decodes them: a block a row, its threads take groups of 16 elements, or single floats.
 
 #include "gpu/runtime.h"
 
@@ -31,16 +30,6 @@ RF_DEVICE void embed_floats(const EmbedArgs& args) {
   const auto* from = reinterpret_cast<const Block*>(args.table.at[0]) + table_row(args) * args.width;
   for (uint32_t i = thread_index(); i < args.width; i += kEmbedThreads) put(args, i, value_of(from[i]));
 }
-template <class Block>
-RF_DEVICE void embed_blocks(const EmbedArgs& args) {
-  const uint32_t n_blocks = args.width / Block::kElements;
-  const auto* from = reinterpret_cast<const Block*>(args.table.at[0]) + table_row(args) * n_blocks;
-  for (uint32_t b = thread_index(); b < n_blocks; b += kEmbedThreads) {
-    float values[Block::kElements];
-    formats::decode(values, from[b]);
-    for (uint32_t i = 0; i < uint32_t{Block::kElements}; i++) put(args, b * Block::kElements + i, values[i]);
-  }
-}
 
 #define RF_EMBED_GROUPS(name, Block)                  \
   RF_KERNEL(embed_##name, EmbedArgs, kEmbedThreads) { \
@@ -50,12 +39,7 @@ RF_DEVICE void embed_blocks(const EmbedArgs& args) {
   RF_KERNEL(embed_##name, EmbedArgs, kEmbedThreads) { \
     embed_floats<Block>(args);                        \
   }
-#define RF_EMBED_BLOCKS(name, Block)                  \
-  RF_KERNEL(embed_##name, EmbedArgs, kEmbedThreads) { \
-    embed_blocks<Block>(args);                        \
-  }
 RF_INTEGER_FORMATS(RF_EMBED_GROUPS)
 RF_FLOAT_FORMATS(RF_EMBED_FLOATS)
-RF_DECODED_FORMATS(RF_EMBED_BLOCKS)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

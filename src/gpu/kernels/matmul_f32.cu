@@ -1,50 +1,103 @@
-// F32 weights times many rows of activations, in f32 throughout: a tile of 64 rows by 64 outputs a block, 4 x 4 a
-// thread.
+// F32 weights times many rows of activations, in f32 throughout.
+//
+// A block computes 16 rows by 32 outputs in steps of 128 columns. Eight slices of 32 threads each take 16 columns of a
+// step, a thread 4 x 4 sums. The slices' sums are added in order at the end.
 
 #include "gpu/runtime.h"
 
-#include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matmul_f32.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-RF_KERNEL(matmul_f32, MatmulArgs, kMatmulThreads) {
-  constexpr uint32_t kDeep = 16;
-  struct Tiles {
-    float x[kDeep][kMatmulTile + 1];
-    float w[kDeep][kMatmulTile + 1];
-  };
-  RF_SHARED(Tiles, tiles);
-  const auto* w = reinterpret_cast<const float*>(args.w.at[0]);
-  const uint32_t first_row = block_y() * kMatmulTile, first_out = block_x() * kMatmulTile;
-  const uint32_t my_row = thread_index() / 16 * 4, my_out = thread_index() % 16 * 4;
-  float sums[4][4] = {};
-  for (uint32_t k = 0; k < args.width; k += kDeep) {
-    for (uint32_t i = thread_index(); i < kMatmulTile * kDeep; i += kMatmulThreads) {
-      const uint32_t line = i / kDeep, column = k + i % kDeep;
-      const uint32_t row = first_row + line, out = first_out + line;
-      const bool inside = column < args.width;
-      tiles.x[i % kDeep][line] =
-          inside && row < args.n_rows ? args.x[static_cast<uint64_t>(row) * args.width + column] : 0.0f;
-      tiles.w[i % kDeep][line] =
-          inside && out < args.n_out ? w[static_cast<uint64_t>(out) * args.width + column] : 0.0f;
+constexpr uint32_t kSliceThreads = 32, kSlices = kMatmulF32Threads / kSliceThreads;
+constexpr uint32_t kSliceColumns = 16, kStepColumns = kSlices * kSliceColumns;
+constexpr uint32_t kPerThread = 4;  // rows, and outputs
+static_assert(kSliceThreads * kPerThread * kPerThread == kMatmulF32Rows * kMatmulF32Outputs);
+
+struct alignas(16) FourFloats {
+  float v[kPerThread];
+};
+
+// By column, and then four neighbouring rows or outputs together. One more keeps columns in different banks.
+template <uint32_t kLines>
+struct F32Columns {
+  FourFloats at[kStepColumns][kLines / kPerThread + 1];
+};
+
+// A thread's elements of a step, asked for ahead: one column of every second of kLines rows or outputs.
+template <uint32_t kLines>
+struct F32Ahead {
+  static constexpr uint32_t kAtOnce = kMatmulF32Threads / kStepColumns, kEach = kLines / kAtOnce;
+  float v[kEach];
+
+  RF_DEVICE static uint32_t column() { return thread_index() % kStepColumns; }
+  RF_DEVICE static uint32_t line(uint32_t i) { return thread_index() / kStepColumns + i * kAtOnce; }
+  // Columns from `first_column` on of the lines from `first` on, zeros where there are none.
+  RF_DEVICE void load(const float* from, uint32_t first, uint32_t n_lines, uint32_t first_column, uint32_t width) {
+    RF_UNROLL
+    for (uint32_t i = 0; i < kEach; i++) {
+      const bool inside = first_column + column() < width && first + line(i) < n_lines;
+      v[i] = inside ? from[static_cast<uint64_t>(first + line(i)) * width + first_column + column()] : 0.0f;
     }
-    sync_block();
-    for (uint32_t d = 0; d < kDeep; d++) {
+  }
+  RF_DEVICE void put(F32Columns<kLines>& to) const {
+    RF_UNROLL
+    for (uint32_t i = 0; i < kEach; i++) to.at[column()][line(i) / kPerThread].v[line(i) % kPerThread] = v[i];
+  }
+};
+
+RF_KERNEL(matmul_f32, MatmulF32Args, kMatmulF32Threads) {
+  union Shared {
+    struct {
+      F32Columns<kMatmulF32Rows> x;
+      F32Columns<kMatmulF32Outputs> w;
+    } step;
+    float sums[kSlices][kMatmulF32Rows][kMatmulF32Outputs];
+  };
+  RF_SHARED(Shared, shared);
+  const uint32_t first_row = block_y() * kMatmulF32Rows, first_out = block_x() * kMatmulF32Outputs;
+  const uint32_t slice = thread_index() / kSliceThreads, in_slice = thread_index() % kSliceThreads;
+  constexpr uint32_t kAcross = kMatmulF32Outputs / kPerThread;
+  const uint32_t my_rows = in_slice / kAcross, my_outs = in_slice % kAcross;
+  float sums[kPerThread][kPerThread] = {};
+  F32Ahead<kMatmulF32Rows> x_ahead;
+  F32Ahead<kMatmulF32Outputs> w_ahead;
+  const auto load = [&](uint32_t k) {
+    x_ahead.load(args.x, first_row, args.n_rows, k, args.width);
+    w_ahead.load(args.w, first_out, args.n_out, k, args.width);
+  };
+  load(0);
+  for (uint32_t k = 0; k < args.width; k += kStepColumns) {
+    x_ahead.put(shared.step.x);
+    w_ahead.put(shared.step.w);
+    sync_shared();
+    load(k + kStepColumns);
+    RF_UNROLL
+    for (uint32_t d = 0; d < kSliceColumns; d++) {
+      const FourFloats x = shared.step.x.at[slice * kSliceColumns + d][my_rows];
+      const FourFloats w = shared.step.w.at[slice * kSliceColumns + d][my_outs];
       RF_UNROLL
-      for (uint32_t r = 0; r < 4; r++) {
+      for (uint32_t r = 0; r < kPerThread; r++) {
         RF_UNROLL
-        for (uint32_t o = 0; o < 4; o++) sums[r][o] += tiles.x[d][my_row + r] * tiles.w[d][my_out + o];
+        for (uint32_t o = 0; o < kPerThread; o++) sums[r][o] += x.v[r] * w.v[o];
       }
     }
-    sync_block();
+    sync_shared();
   }
-  for (uint32_t r = 0; r < 4; r++) {
-    for (uint32_t o = 0; o < 4; o++) {
-      const uint32_t row = first_row + my_row + r, out = first_out + my_out + o;
-      if (row >= args.n_rows || out >= args.n_out) continue;
-      args.out[static_cast<uint64_t>(row) * args.n_out + out] =
-          sums[r][o] + (args.bias != nullptr ? args.bias[out] : 0.0f);
+  RF_UNROLL
+  for (uint32_t r = 0; r < kPerThread; r++) {
+    RF_UNROLL
+    for (uint32_t o = 0; o < kPerThread; o++) {
+      shared.sums[slice][my_rows * kPerThread + r][my_outs * kPerThread + o] = sums[r][o];
     }
+  }
+  sync_shared();
+  for (uint32_t i = thread_index(); i < kMatmulF32Rows * kMatmulF32Outputs; i += kMatmulF32Threads) {
+    const uint32_t in_tile = i / kMatmulF32Outputs, row = first_row + in_tile, out = first_out + i % kMatmulF32Outputs;
+    if (row >= args.n_rows || out >= args.n_out) continue;
+    float sum = args.bias != nullptr ? args.bias[out] : 0.0f;
+    for (uint32_t s = 0; s < kSlices; s++) sum += shared.sums[s][in_tile][i % kMatmulF32Outputs];
+    args.out[static_cast<uint64_t>(row) * args.n_out + out] = sum;
   }
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 // Matrix products of a quantized weight with two or more rows of activations on NVIDIA's Hopper: warpgroup matrix
-// instructions, weights decoded in registers, activations brought by bulk copies. The reference implementations are
-// kernels/matmul.cu and, for few rows, kernels/matvec.cu: the same products up to rounding.
+// instructions, weights decoded in registers, activations brought by bulk copies. Every device has
+// kernels/matmul_fragments.cu and, for few rows, kernels/matvec.cu: the same products up to rounding.
 
 #include <cstdint>
 
+#include "gpu/kernels/experts.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/tiles.h"
 
@@ -17,6 +18,15 @@ struct HopperMatmulArgs {
   const float* scales;   // n_rows: scales of the tiles' rows
   uint32_t n_rows;
   uint32_t width;  // a multiple of 256
+};
+
+// The same with rows grouped by experts. Kernels: experts_hopper_FORMAT_ROWS. Tile t of `groups`, which has at most
+// ROWS pairs, lies in rows ROWS * t and following of `tiles`; out[pair] is its product. Weights and biases are those of
+// all experts, as MatvecArgs has them.
+struct HopperExpertsArgs {
+  HopperMatmulArgs product;  // n_rows is not read
+  ExpertGroups groups;
+  ExpertPlace places[3];  // of the parts
 };
 
 inline constexpr uint32_t kHopperThreads = 256;

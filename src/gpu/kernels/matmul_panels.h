@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products of weights with many rows on NVIDIA's Hopper, both as panels of F16 (kernels/panels.h). The reference
-// implementation is kernels/matmul.cu: the same products up to rounding.
+// Matrix products of weights with many rows on NVIDIA's Hopper, both as panels of F16 (kernels/panels.h). Every device
+// has kernels/matmul_fragments.cu: the same products up to rounding.
 
 #include <cstdint>
 

@@ -14,10 +14,25 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
+// Groups whose activations may be loaded before the first is used. AMD's compiler loads as early as it may, and spills
+// where units fill many registers. The numbers give the fewest cycles by llvm-mca (docs/amd.md).
+template <class P>
+constexpr uint32_t kGroupsAhead = __is_base_of(OrderedUnits, P)  ? kWave == 64 ? 2 : 4
+                                  : sizeof(typename P::Raw) > 32 ? 4
+                                                                 : 0;  // all of a turn
+
+template <class P, uint32_t kRows>
+RF_DEVICE void limit_loads(uint32_t group, uint32_t row) {
+  if constexpr (kRows > 1) {
+    if (row % 4 == 0) keep_order();
+  } else if constexpr (kGroupsAhead<P> > 0) {
+    if (group % kGroupsAhead<P> == 0) keep_order();
+  }
+}
+
 // kTogether: units of a set. REQUIRES: rows have a multiple of that
-template <class P, uint32_t kTogether, uint32_t kSets, uint32_t kRows, uint32_t kOutputs>
-RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
-                         const MatvecRows<kRows, kOutputs>& rows) {
+template <class P, uint32_t kTogether, uint32_t kSets, uint32_t kRows, uint32_t kOutputs, class Rows>
+RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args, const Rows& rows) {
   const uint32_t n_sets = args.width / 16 / P::kGroups / kTogether;
   for (uint32_t first = lane(); first < n_sets; first += kWave * kSets) {
     typename P::Raw raw[kSets][kOutputs][kTogether];
@@ -45,8 +60,8 @@ RF_DEVICE void add_units(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
         for (uint32_t o = 0; o < kOutputs; o++) groups[o] = P::group(raw[s][o][j], u, g);
         RF_UNROLL
         for (uint32_t r = 0; r < kRows; r++) {
-          // AMD's compiler would load all activations first: more than there are registers.
-          if (r % 4 == 0) keep_order();
+          if (!rows.has_row(r)) break;
+          limit_loads<P, kRows>(i, r);
           // A row's address is the same for all lanes, and the rest of it is 32 bits.
           const uint64_t first_q = rows.input_row(r) * args.width;
           const Word4 q = *reinterpret_cast<const Word4*>(args.q + first_q + 16 * place);
@@ -94,12 +109,24 @@ RF_DEVICE void integer_matvec(const MatvecArgs& args) {
   rows.store(sums);
 }
 
-#define RF_INTEGER_MATVEC(name, Block)                           \
-  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) {     \
-    integer_matvec<Block, 1, kMatvecOutputs>(args);              \
-  }                                                              \
-  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) {     \
-    integer_matvec<Block, kMatvecMaxRows, kMatvecOutputs>(args); \
+template <class Block, uint32_t kRows, uint32_t kOutputs>
+RF_DEVICE void integer_experts(const MatvecArgs& args) {
+  const MatvecExpertRows<kRows, kOutputs> rows(args);
+  if (rows.first_out >= rows.n_out) return;
+  float sums[kOutputs][kRows] = {};
+  add_units<Packed<Block>, 1, 1>(sums, args, rows);
+  rows.store(sums);
+}
+
+#define RF_INTEGER_MATVEC(name, Block)                            \
+  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) {      \
+    integer_matvec<Block, 1, kMatvecOutputs>(args);               \
+  }                                                               \
+  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) {      \
+    integer_matvec<Block, kMatvecMaxRows, kMatvecOutputs>(args);  \
+  }                                                               \
+  RF_KERNEL(experts_##name##_8, MatvecArgs, kMatvecThreads) {     \
+    integer_experts<Block, kMatvecMaxRows, kMatvecOutputs>(args); \
   }
 RF_INTEGER_FORMATS(RF_INTEGER_MATVEC)
 

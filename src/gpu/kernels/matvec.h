@@ -1,9 +1,10 @@
 #pragma once
 // Products of a weight with few rows of activations. Kernels by format: matvec_FORMAT_1 and matvec_FORMAT_8 for one and
-// up to eight rows; formats that are decoded block by block have only matvec_FORMAT_1.
+// up to eight rows, experts_FORMAT_8 for up to eight rows of one expert.
 
 #include <cstdint>
 
+#include "gpu/kernels/experts.h"
 #include "gpu/kernels/quantize.h"
 #include "gpu/packed/planes.h"
 
@@ -14,6 +15,8 @@ namespace rocmforge::gpu {
 //
 //   weighed = 0   "row r" is pair r, and pairs_per_input neighbouring pairs have one input
 //   weighed = 1   out[r] = the sum over n_summed pairs, each with its own input, times their routing weights
+//
+// experts_FORMAT_8 takes pairs from `groups` instead of `routing`: out[pair] = the product of its expert and its input.
 struct MatvecPart {
   Planes w;
   float* out;
@@ -24,7 +27,7 @@ struct MatvecArgs {
   Planes w;
   float* out;         // n_rows x n_out
   const float* bias;  // n_out (with a routing, for each expert), or null
-  const float* x;     // input of float formats and of formats decoded block by block
+  const float* x;     // input of float formats
   const int8_t* q;    // input of the others
   const ActivationScale* scales;
   const float* routing;      // pairs (expert, routing weight), or null
@@ -34,11 +37,12 @@ struct MatvecArgs {
   uint32_t n_out;
   uint32_t n_rows;
   uint32_t width;
-  uint64_t expert_stride;     // bytes from one expert to the next, or
-  const uint64_t* expert_at;  // the address of each expert; null: use expert_stride
+  ExpertPlace experts;
   // Further weights of the same format with the same input, computed by the following blocks.
   uint32_t n_more = 0;
   MatvecPart more[2] = {};
+  ExpertPlace experts_of_more[2] = {};
+  ExpertGroups groups = {};
 };
 
 inline constexpr uint32_t kMatvecThreads = 128;
@@ -52,6 +56,10 @@ inline uint32_t matvec_blocks(uint32_t n_out, uint32_t wave) {
 // n_at_once: the kernel's rows per launch, 1 or 8.
 inline Grid matvec_grid(uint32_t n_out, uint32_t n_rows, uint32_t n_at_once, uint32_t wave) {
   return {matvec_blocks(n_out, wave), (n_rows + n_at_once - 1) / n_at_once};
+}
+// Of experts_FORMAT_8. A tile of more than eight rows takes several blocks.
+inline Grid experts_few_grid(uint32_t n_out, uint32_t max_tiles, uint32_t tile_rows, uint32_t wave) {
+  return {matvec_blocks(n_out, wave), max_tiles, (tile_rows + kMatvecMaxRows - 1) / kMatvecMaxRows};
 }
 
 }  // namespace rocmforge::gpu

@@ -1,7 +1,7 @@
-// F32, F16 and BF16 weights, and every format without kernels of its own, times few rows of f32 activations.
+// F32, F16 and BF16 weights times few rows of f32 activations.
 //
-// Floats: lanes take neighbouring runs of eight elements of a row; a width that is no multiple of eight goes element by
-// element. Other formats: lanes take blocks and decode each.
+// Lanes take neighbouring runs of eight elements of a row; a width that is no multiple of eight goes element by
+// element.
 
 #include "gpu/runtime.h"
 
@@ -11,7 +11,7 @@
 
 namespace rocmforge::gpu::RF_KERNELS {
 
-// kRun consecutive weights.
+// kRun consecutive weights or inputs.
 template <class Block, uint32_t kRun>
 RF_DEVICE void load_run(float (&values)[kRun], const Block* from) {
   if constexpr (kRun == 1) {
@@ -32,29 +32,40 @@ RF_DEVICE void load_run(float (&values)[kRun], const Block* from) {
   }
 }
 
-template <class Block, uint32_t kRows, uint32_t kOutputs, uint32_t kRun>
-RF_DEVICE void add_runs(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
-                        const MatvecRows<kRows, kOutputs>& rows) {
+// A lane's sums are in the order of the columns, whatever the number of runs that are asked for at once.
+template <class Block, uint32_t kRows, uint32_t kOutputs, uint32_t kRun, class Rows>
+RF_DEVICE void add_runs(float (&sums)[kOutputs][kRows], const MatvecArgs& args, const Rows& rows) {
+  constexpr uint32_t kAtOnce = kRows == 1 ? 4 : 1;
   const auto* w = reinterpret_cast<const Block*>(rows.w.at[0]);
-  for (uint32_t i = lane() * kRun; i < args.width; i += kWave * kRun) {
-    float weights[kOutputs][kRun];
+  for (uint32_t first = lane() * kRun; first < args.width; first += kAtOnce * kWave * kRun) {
+    float weights[kAtOnce][kOutputs][kRun];
+    const auto column = [&](uint32_t n) { return first + n * kWave * kRun; };
     RF_UNROLL
-    for (uint32_t o = 0; o < kOutputs; o++) load_run(weights[o], w + rows.weight_row(o) * args.width + i);
-    RF_UNROLL
-    for (uint32_t r = 0; r < kRows; r++) {
-      const float* x = args.x + rows.input_row(r) * args.width + i;
+    for (uint32_t n = 0; n < kAtOnce; n++) {
+      if (column(n) >= args.width) break;
       RF_UNROLL
-      for (uint32_t o = 0; o < kOutputs; o++) {
+      for (uint32_t o = 0; o < kOutputs; o++) load_run(weights[n][o], w + rows.weight_row(o) * args.width + column(n));
+    }
+    RF_UNROLL
+    for (uint32_t n = 0; n < kAtOnce; n++) {
+      if (column(n) >= args.width) break;
+      RF_UNROLL
+      for (uint32_t r = 0; r < kRows; r++) {
+        if (!rows.has_row(r)) break;
+        float x[kRun];
+        load_run(x, reinterpret_cast<const formats::PlainF32*>(args.x + rows.input_row(r) * args.width + column(n)));
         RF_UNROLL
-        for (uint32_t e = 0; e < kRun; e++) sums[o][r] += weights[o][e] * x[e];
+        for (uint32_t o = 0; o < kOutputs; o++) {
+          RF_UNROLL
+          for (uint32_t e = 0; e < kRun; e++) sums[o][r] += weights[n][o][e] * x[e];
+        }
       }
     }
   }
 }
 
-template <class Block, uint32_t kRows, uint32_t kOutputs>
-RF_DEVICE void add_rows(float (&sums)[kOutputs][kRows], const MatvecArgs& args,
-                        const MatvecRows<kRows, kOutputs>& rows) {
+template <class Block, uint32_t kRows, uint32_t kOutputs, class Rows>
+RF_DEVICE void add_rows(float (&sums)[kOutputs][kRows], const MatvecArgs& args, const Rows& rows) {
   if (args.width % 8 == 0) {
     add_runs<Block, kRows, kOutputs, 8>(sums, args, rows);
   } else {
@@ -80,42 +91,25 @@ RF_DEVICE void float_matvec(const MatvecArgs& args) {
   rows.store(sums);
 }
 
-template <class Block>
-RF_DEVICE void decoded_matvec(const MatvecArgs& args) {
-  MatvecRows<1, kMatvecOutputs> rows(args);
+template <class Block, uint32_t kRows, uint32_t kOutputs>
+RF_DEVICE void float_experts(const MatvecArgs& args) {
+  const MatvecExpertRows<kRows, kOutputs> rows(args);
   if (rows.first_out >= rows.n_out) return;
-  const uint32_t n_blocks = args.width / Block::kElements;
-  float sums[kMatvecOutputs][1] = {};
-  for (uint32_t n = 0; n < args.n_summed; n++) {
-    rows.begin(n);
-    const auto* w = reinterpret_cast<const Block*>(rows.w.at[0]);
-    const float* x = args.x + rows.input_row(0) * args.width;
-    for (uint32_t b = lane(); b < n_blocks; b += kWave) {
-      for (uint32_t o = 0; o < kMatvecOutputs; o++) {
-        float values[Block::kElements];
-        formats::decode(values, w[rows.weight_row(o) * n_blocks + b]);
-        float sum = 0;
-        for (int e = 0; e < Block::kElements; e++) sum += values[e] * x[b * Block::kElements + e];
-        sums[o][0] += rows.share * sum;
-      }
-    }
-  }
+  float sums[kOutputs][kRows] = {};
+  add_rows<Block>(sums, args, rows);
   rows.store(sums);
 }
 
-#define RF_FLOAT_MATVEC(name, Block)                           \
-  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) {   \
-    float_matvec<Block, 1, kMatvecOutputs>(args);              \
-  }                                                            \
-  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) {   \
-    float_matvec<Block, kMatvecMaxRows, kMatvecOutputs>(args); \
+#define RF_FLOAT_MATVEC(name, Block)                            \
+  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) {    \
+    float_matvec<Block, 1, kMatvecOutputs>(args);               \
+  }                                                             \
+  RF_KERNEL(matvec_##name##_8, MatvecArgs, kMatvecThreads) {    \
+    float_matvec<Block, kMatvecMaxRows, kMatvecOutputs>(args);  \
+  }                                                             \
+  RF_KERNEL(experts_##name##_8, MatvecArgs, kMatvecThreads) {   \
+    float_experts<Block, kMatvecMaxRows, kMatvecOutputs>(args); \
   }
 RF_FLOAT_FORMATS(RF_FLOAT_MATVEC)
-
-#define RF_DECODED_MATVEC(name, Block)                       \
-  RF_KERNEL(matvec_##name##_1, MatvecArgs, kMatvecThreads) { \
-    decoded_matvec<Block>(args);                             \
-  }
-RF_DECODED_FORMATS(RF_DECODED_MATVEC)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -1,6 +1,7 @@
 #pragma once
 // The outputs and rows that a wave of a matrix-vector kernel computes, and how it stores them.
 
+#include "gpu/kernels/expert_rows.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/runtime.h"
 
@@ -15,6 +16,8 @@ struct MatvecRows {
   float* out;
   const float* bias;
   uint32_t n_out;
+  ExpertPlace experts;
+  Planes all_w;
   // For the pair that is being added:
   Planes w;
   uint64_t first_input = 0;
@@ -27,7 +30,8 @@ struct MatvecRows {
         out(a.out),
         bias(a.bias),
         n_out(a.n_out),
-        w(a.w) {
+        experts(a.experts),
+        all_w(a.w) {
     constexpr uint32_t kPerBlock = kMatvecThreads / kWave * kOutputs;
     RF_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -37,8 +41,10 @@ struct MatvecRows {
       out = a.more[i].out;
       bias = a.more[i].bias;
       n_out = a.more[i].n_out;
-      w = a.more[i].w;
+      experts = a.experts_of_more[i];
+      all_w = a.more[i].w;
     }
+    w = all_w;
   }
 
   // Selects the n-th of the products that make up the outputs, n < args.n_summed.
@@ -46,15 +52,7 @@ struct MatvecRows {
     if (args.routing == nullptr) return;
     const uint64_t pair = static_cast<uint64_t>(block_y()) * args.n_summed + n;
     const uint64_t expert = static_cast<uint64_t>(args.routing[2 * pair]);
-    // The offset is negative for an expert stored before the first one.
-    const auto offset =
-        static_cast<int64_t>(args.expert_at != nullptr ? args.expert_at[expert] : expert * args.expert_stride);
-    RF_UNROLL
-    for (uint32_t p = 0; p < kMaxPlanes; p++) {
-      // Pointers, not integers: AMD's compiler would no longer know that these are global memory, and would wait for
-      // all loads at once.
-      w.at[p] = args.w.at[p] != nullptr ? args.w.at[p] + offset : nullptr;
-    }
+    w = planes_of_expert(all_w, experts, expert);
     first_input = pair / args.pairs_per_input;
     if (args.weighed) share = args.routing[2 * pair + 1];
   }
@@ -69,6 +67,7 @@ struct MatvecRows {
     const uint32_t row = first_row + r;
     return row < args.n_rows ? row : args.n_rows - 1;
   }
+  RF_DEVICE static constexpr bool has_row(uint32_t) { return true; }
 
   // Adds the pair's products times its routing weight.
   RF_DEVICE void add(float (&sums)[kOutputs][kRows], const float (&of_pair)[kOutputs][kRows]) const {
@@ -102,6 +101,51 @@ struct MatvecRows {
         const uint32_t output = first_out + o, row = first_row + r;
         if (lane() != 0 || output >= n_out || row >= args.n_rows) continue;
         out[static_cast<uint64_t>(row) * n_out + output] = sum + bias_of(output);
+      }
+    }
+  }
+};
+
+// The same for rows of one expert. Absent rows cost nothing.
+template <uint32_t kRows, uint32_t kOutputs>
+struct MatvecExpertRows {
+  const MatvecArgs& args;
+  ExpertRows rows;
+  uint32_t first_out;
+  uint32_t n_out;
+  Planes w;
+  uint32_t inputs[kRows];
+
+  RF_DEVICE explicit MatvecExpertRows(const MatvecArgs& a)
+      : args(a),
+        rows(a.groups, kRows),
+        first_out((block_x() * (kMatvecThreads / kWave) + wave()) * kOutputs),
+        n_out(rows.n != 0 ? a.n_out : 0) {
+    if (rows.n == 0) return;
+    w = planes_of_expert(a.w, a.experts, rows.expert);
+    RF_UNROLL
+    for (uint32_t r = 0; r < kRows; r++) inputs[r] = has_row(r) ? pair(r) / a.pairs_per_input : 0;
+  }
+
+  RF_DEVICE uint32_t pair(uint32_t r) const { return args.groups.order[rows.first + r]; }
+  RF_DEVICE bool has_row(uint32_t r) const { return r < rows.n; }
+  RF_DEVICE uint64_t weight_row(uint32_t o) const {
+    const uint32_t row = first_out + o;
+    return row < n_out ? row : n_out - 1;
+  }
+  RF_DEVICE uint64_t input_row(uint32_t r) const { return inputs[r]; }
+
+  RF_DEVICE void store(const float (&sums)[kOutputs][kRows]) const {
+    RF_UNROLL
+    for (uint32_t r = 0; r < kRows; r++) {
+      if (!has_row(r)) break;
+      RF_UNROLL
+      for (uint32_t o = 0; o < kOutputs; o++) {
+        const float sum = wave_sum(sums[o][r]);
+        const uint32_t output = first_out + o;
+        if (lane() != 0 || output >= n_out) continue;
+        const float bias = args.bias != nullptr ? args.bias[static_cast<uint64_t>(rows.expert) * n_out + output] : 0.0f;
+        args.out[static_cast<uint64_t>(pair(r)) * n_out + output] = sum + bias;
       }
     }
   }

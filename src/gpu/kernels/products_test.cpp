@@ -1,9 +1,11 @@
 // Every weight format: repacking, looking rows up, and products with few and with many rows, against the format's own
 // header and sums in f64.
 
+#include <bit>
+
 #include "gpu/kernel_set.h"
 #include "gpu/kernels/embed.h"
-#include "gpu/kernels/matmul.h"
+#include "gpu/kernels/matmul_f32.h"
 #include "gpu/kernels/matmul_hopper.h"
 #include "gpu/kernels/matvec.h"
 #include "support/kernel_weights.h"
@@ -33,6 +35,33 @@ TEST_P(Products, RowsAreLookedUpToTheBit) {
       for (size_t i = 0; i < w.width; i++) {
         ASSERT_EQ(got[r * w.width + i], w.values[chosen[r] * w.width + i]) << "row " << r << ", element " << i;
       }
+    }
+  });
+}
+
+// Blocks of one byte throughout, of every value, and blocks of random bytes: every code and every scale, also those
+// that no encoder writes.
+TEST_P(Products, EveryBlockDecodesToItsBits) {
+  each_format([&](DType dtype) {
+    const DTypeInfo& info = dtype_info(dtype);
+    constexpr uint32_t kRows = 8;
+    const uint32_t width = 128 * std::max<uint32_t>(info.block_elements, 4);
+    std::vector<uint8_t> blocks(size_t{kRows} * width / info.block_elements * info.block_bytes);
+    for (size_t i = 0; i < blocks.size(); i++) {
+      const size_t block = i / info.block_bytes;
+      blocks[i] = static_cast<uint8_t>(block < 256 ? block : rng_());
+    }
+    const TestWeight w = weight_of(dtype, kRows, width, std::move(blocks));
+    const std::vector<uint32_t> all = {0, 1, 2, 3, 4, 5, 6, 7};
+    const auto rows = put(all);
+    const auto out = space(w.values.size());
+    run("embed", "embed_" + suffix(dtype), embed_grid(kRows), kEmbedThreads,
+        EmbedArgs{w.planes, out.data(), rows.data(), w.width});
+    const auto got = out.values();
+    for (size_t i = 0; i < got.size(); i++) {
+      if (std::isnan(w.values[i]) && std::isnan(got[i])) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(w.values[i] + 0.0f))  // -0 is added to 0
+          << "row " << i / width << ", element " << i % width << ": " << got[i] << " for " << w.values[i];
     }
   });
 }
@@ -77,7 +106,7 @@ TEST_P(Products, FewRows) {
 }
 
 // Each by itself and eight at a time: their scales are f32.
-TEST_P(Products, FewRowsThatHalvesCannotHold) {
+TEST_P(Products, FewRowsBeyondHalfPrecision) {
   for (const DType dtype : {DType::q4_k, DType::q6_k, DType::f32, DType::f16, DType::bf16, DType::iq2_xs}) {
     SCOPED_TRACE(suffix(dtype));
     const TestWeight w = weight(dtype, 5, 256);
@@ -145,7 +174,7 @@ TEST_P(Products, InfinityAndNanShow) {
 
 TEST_P(Products, OfExperts) {
   constexpr uint32_t kExperts = 4, kOut = 6;
-  for (const DType dtype : {DType::q4_0, DType::f32, DType::iq2_xs}) {
+  for (const DType dtype : {DType::q4_0, DType::f32, DType::iq2_xs, DType::nvfp4}) {
     SCOPED_TRACE(dtype_info(dtype).name);
     std::vector<TestWeight> experts;
     std::vector<uint64_t> at;  // from the first one
@@ -165,7 +194,7 @@ TEST_P(Products, OfExperts) {
     run("quantize", "quantize", quantize_grid(w.width, 4), kQuantizeThreads,
         QuantizeArgs{q.data(), scales.data(), on_x.data(), w.width});
     const std::string kernel = "matvec_" + suffix(dtype) + "_1";
-    const char* file = dtype == DType::q4_0 ? "matvec" : "matvec_float";
+    const char* file = dtype == DType::f32 ? "matvec_float" : "matvec";
     std::vector<std::vector<float>> all;  // every expert for every input
     for (const TestWeight& expert : experts) all.push_back(product(expert, x, {}));
     const auto of_pair = [&](size_t pair, size_t input, size_t o) {
@@ -175,8 +204,20 @@ TEST_P(Products, OfExperts) {
 
     const auto apart = space(4 * kOut);
     run(file, kernel, matvec_grid(kOut, 4, 1, device_->wave()), kMatvecThreads,
-        MatvecArgs{w.planes, apart.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 2, 1,
-                   0, kOut, 4, w.width, 0, on_at.data()});
+        MatvecArgs{w.planes,
+                   apart.data(),
+                   on_bias.data(),
+                   on_x.data(),
+                   q.data(),
+                   scales.data(),
+                   routing.data(),
+                   2,
+                   1,
+                   0,
+                   kOut,
+                   4,
+                   w.width,
+                   {0, on_at.data()}});
     std::vector<float> expected;
     for (size_t pair = 0; pair < 4; pair++) {
       for (size_t o = 0; o < kOut; o++) expected.push_back(of_pair(pair, pair / 2, o));
@@ -185,8 +226,20 @@ TEST_P(Products, OfExperts) {
 
     const auto summed = space(2 * kOut);
     run(file, kernel, matvec_grid(kOut, 2, 1, device_->wave()), kMatvecThreads,
-        MatvecArgs{w.planes, summed.data(), on_bias.data(), on_x.data(), q.data(), scales.data(), routing.data(), 1, 2,
-                   1, kOut, 2, w.width, 0, on_at.data()});
+        MatvecArgs{w.planes,
+                   summed.data(),
+                   on_bias.data(),
+                   on_x.data(),
+                   q.data(),
+                   scales.data(),
+                   routing.data(),
+                   1,
+                   2,
+                   1,
+                   kOut,
+                   2,
+                   w.width,
+                   {0, on_at.data()}});
     expected.clear();
     for (size_t r = 0; r < 2; r++) {
       for (size_t o = 0; o < kOut; o++) {
@@ -241,7 +294,7 @@ TEST_P(Products, TilesHoldEveryElementOnceInStepsOfItsFormat) {
 }
 
 // As if rows had been scaled before. The width takes more than one sweep of a block.
-TEST_P(Products, TilesScaleRowsThatHalvesCannotHold) {
+TEST_P(Products, TilesScaleRowsBeyondHalfPrecision) {
   constexpr uint32_t kRows = 14, kTileRows = 16, kWidth = 256 * 40;
   for (const DType dtype : {DType::q4_k, DType::q8_0, DType::bf16}) {
     const auto make = [&](const std::vector<float>& x) {
@@ -260,7 +313,7 @@ TEST_P(Products, TilesScaleRowsThatHalvesCannotHold) {
   }
 }
 
-TEST_P(Products, OnHopperEqualTheirTwins) {
+TEST_P(Products, OnHopperMatchTheReference) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
   each_format([&](DType dtype) {
     if (!is_for_hopper(dtype)) return;
@@ -281,7 +334,7 @@ TEST_P(Products, OnHopperEqualTheirTwins) {
   });
 }
 
-TEST_P(Products, OnHopperOfRowsThatHalvesCannotHold) {
+TEST_P(Products, OnHopperOfRowsBeyondHalfPrecision) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no warpgroup instructions";
   each_format([&](DType dtype) {
     if (!is_for_hopper(dtype)) return;
@@ -295,46 +348,18 @@ TEST_P(Products, OnHopperOfRowsThatHalvesCannotHold) {
   });
 }
 
+// Neither rows nor outputs fill their last tile, nor the width its last step.
+TEST_P(Products, OfManyRowsInF32) {
+  const TestWeight w = weight(DType::f32, 70, 100);
+  const auto bias = noise(w.n_rows), x = noise(67 * w.width);
+  const auto on_x = put(x), on_bias = put(bias), out = space(67 * w.n_rows);
+  const MatmulF32Args args{
+      reinterpret_cast<const float*>(w.planes.at[0]), out.data(), on_bias.data(), on_x.data(), w.n_rows, 67, w.width};
+  run("matmul_f32", "matmul_f32", matmul_f32_grid(w.n_rows, 67), kMatmulF32Threads, args);
+  EXPECT_LE(nmse(out.values(), product(w, x, bias)), 1e-12);
+}
+
 INSTANTIATE_TEST_SUITE_P(, Products, testing::both_waves());
-
-class ManyRows : public Products {};
-
-TEST_P(ManyRows, AreMultipliedInTiles) {
-  each_format([&](DType dtype) {
-    if (!has_own_kernels(dtype)) return;
-    // Neither rows nor outputs fill their last tile, nor the width its last step.
-    const TestWeight w = weight(dtype, 70, dtype_info(dtype).block_elements == 256 ? 256 : 96);
-    const auto bias = noise(w.n_rows);
-    const auto x = noise(67 * w.width);
-    const auto on_x = put(x);
-    const auto on_bias = put(bias);
-    const auto out = space(67 * w.n_rows);
-    const MatmulArgs args{w.planes, out.data(), on_bias.data(), on_x.data(), w.n_rows, 67, w.width};
-    run(dtype == DType::f32 ? "matmul_f32" : "matmul", "matmul_" + suffix(dtype), matmul_grid(w.n_rows, 67),
-        kMatmulThreads, args);
-    const double tolerance = dtype == DType::f32 ? 1e-12 : dtype == DType::bf16 ? 1e-5 : 3e-7;
-    EXPECT_LE(nmse(out.values(), product(w, x, bias)), tolerance);
-  });
-}
-
-// Formats differ in their weights alone, so that some of them are enough.
-TEST_P(ManyRows, ThatHalvesCannotHold) {
-  constexpr uint32_t kRows = 20;
-  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::f16, DType::bf16, DType::f32}) {
-    SCOPED_TRACE(suffix(dtype));
-    const TestWeight w = weight(dtype, 20, 256);
-    check_large_rows(w, kRows, dtype == DType::bf16 ? 1e-5 : kHalfTolerance, [&](const std::vector<float>& x) {
-      const auto on_x = put(x);
-      const auto out = space(kRows * w.n_rows);
-      const MatmulArgs args{w.planes, out.data(), nullptr, on_x.data(), w.n_rows, kRows, w.width};
-      run(dtype == DType::f32 ? "matmul_f32" : "matmul", "matmul_" + suffix(dtype), matmul_grid(w.n_rows, kRows),
-          kMatmulThreads, args);
-      return out.values();
-    });
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(, ManyRows, testing::all_devices());
 
 }  // namespace
 }  // namespace rocmforge::gpu

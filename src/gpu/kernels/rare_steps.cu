@@ -56,7 +56,10 @@ RF_KERNEL(gate, GateArgs, kElementThreads) {
   const uint64_t i = element();
   if (i >= args.n) return;
   const float x = args.gate[i / args.group];
-  const float by = args.is_softplus == 0 ? sigmoid_of(x) : x > 20.0f ? x : log_f32(1.0f + exp_f32(x));
+  const float by = args.kind == GateKind::plain     ? x
+                   : args.kind == GateKind::sigmoid ? sigmoid_of(x)
+                   : x > 20.0f                      ? x
+                                                    : log_f32(1.0f + exp_f32(x));
   args.out[i] = args.in[i] * by;
 }
 
@@ -75,12 +78,67 @@ RF_KERNEL(scale_by, ScaleByArgs, kElementThreads) {
 RF_KERNEL(take_columns, TakeColumnsArgs, kElementThreads) {
   const uint64_t i = element();
   if (i >= args.n) return;
-  args.out[i] = args.in[i / args.width * args.in_width + args.first + i % args.width];
+  const uint64_t row = i / args.width;
+  const auto at = static_cast<uint32_t>(i % args.width);
+  args.out[row * args.out_width + args.out_first + at] =
+      args.in[row * args.in_width + args.first + at / args.each * args.period + at % args.each];
 }
 
 RF_KERNEL(weigh, WeighArgs, kElementThreads) {
   const uint64_t i = element();
   if (i < args.n) args.x[i] *= args.routing[i / args.width * 2 + 1];
+}
+
+RF_KERNEL(scale_columns, ScaleColumnsArgs, kElementThreads) {
+  const uint64_t i = element();
+  if (i < args.n) args.x[i] *= args.by[i % args.width];
+}
+
+RF_KERNEL(mix_streams, MixStreamsArgs, kElementThreads) {
+  const uint64_t i = element();
+  if (i >= args.n) return;
+  const uint32_t of_row = args.n_out * args.width;
+  const uint64_t row = i / of_row;
+  const auto at = static_cast<uint32_t>(i % of_row);
+  const uint32_t j = at / args.width;
+  const float* in = args.in + row * args.n_in * args.width + at % args.width;
+  float sum = 0.0f;
+  for (uint32_t k = 0; j >= args.first && k < args.n_in; k++) {
+    const float by =
+        args.coefficients == nullptr ? 1.0f : args.coefficients[(row * args.n_out + j) * args.n_in + k] + args.offset;
+    sum += by * in[static_cast<uint64_t>(k) * args.width];
+  }
+  args.out[i] = sum * args.scale;
+}
+
+// The sum of f over the elements of a row, for every thread.
+template <class F>
+RF_DEVICE float sum_of(const float* x, uint32_t width, float* partial, F f) {
+  float sum = 0.0f;
+  for (uint32_t i = thread_index(); i < width; i += kElementThreads) sum += f(x[i]);
+  return block_sum<kElementThreads>(sum, partial);
+}
+
+RF_KERNEL(match_length, MatchLengthArgs, kElementThreads) {
+  RF_SHARED(float[kElementThreads / 32], partial);
+  float* x = args.x + static_cast<uint64_t>(block_x()) * args.width;
+  const float* like = args.like + static_cast<uint64_t>(block_x() / args.n_groups) * args.width;
+  const float is = sum_of(x, args.width, partial, [](float v) { return v * v; });
+  const float wanted = sum_of(like, args.width, partial, [](float v) { return v * v; });
+  if (is == 0.0f) return;
+  const float by = sqrt_f32(quotient_f32(wanted, is));
+  for (uint32_t i = thread_index(); i < args.width; i += kElementThreads) x[i] *= by;
+}
+
+RF_KERNEL(cut_row, CutRowArgs, kElementThreads) {
+  RF_SHARED(float[kElementThreads / 32], partial);
+  float* x = args.x + static_cast<uint64_t>(block_x()) * args.width;
+  const float mean =
+      quotient_f32(sum_of(x, args.width, partial, [](float v) { return v; }), static_cast<float>(args.width));
+  const float squares = sum_of(x, args.width, partial, [=](float v) { return (v - mean) * (v - mean); });
+  const float deviation = args.width > 1 ? sqrt_f32(quotient_f32(squares, static_cast<float>(args.width - 1))) : 0.0f;
+  const float cut = mean + args.factor * deviation;
+  for (uint32_t i = thread_index(); i < args.width; i += kElementThreads) x[i] = x[i] > cut ? x[i] - cut : 0.0f;
 }
 
 RF_KERNEL(forget_weights, WeighArgs, kElementThreads) {

@@ -42,7 +42,7 @@ RF_KERNEL_EARLY(rope, RopeArgs, kRopeThreads) {
   turn_heads(args, block_y() * kRopeThreads + thread_index(), [](uint32_t, float) {});
 }
 
-RF_KERNEL(row_turns, RowTurnsArgs, kRopeThreads) {
+RF_KERNEL(row_rotations, RowRotationsArgs, kRopeThreads) {
   const uint32_t i = block_x() * kRopeThreads + thread_index(), pair = i % args.rope.n_pairs;
   const uint32_t row = i / args.rope.n_pairs;
   if (row >= args.n_rows) return;
@@ -50,7 +50,9 @@ RF_KERNEL(row_turns, RowTurnsArgs, kRopeThreads) {
   const SineCosine by = turn_of_pair(args.rope, pair, position);
   args.turns[2 * static_cast<uint64_t>(i)] = by.sine;
   args.turns[2 * static_cast<uint64_t>(i) + 1] = by.cosine;
-  if (pair == 0) args.cache_rows[row] = row_of_cache(args.batch, row, position);
+  if (pair == 0) {
+    args.cache_rows[row] = is_stored(args.batch, row, position) ? row_of_cache(args.batch, row, position) : kNotStored;
+  }
 }
 
 // Threads beyond those that rotate pairs copy: first the values, then the elements of the keys that are not rotated.
@@ -60,25 +62,28 @@ RF_DEVICE void turn_and_store(const RopeStoreArgs& args) {
   const RopeArgs& rope = args.rope;
   const StoreKvArgs& store = args.store;
   const uint32_t row = block_x();
-  T* keys = cache_row(static_cast<T*>(store.cache), store.batch, row, store.batch.positions[row], store.width);
-  T* values = keys + static_cast<uint64_t>(kPagePositions) * store.width;
+  const uint32_t position = store.batch.positions[row];
+  const bool stores = is_stored(store.batch, row, position);
+  const CachePlace<T> to(static_cast<T*>(store.cache), store.batch, row, position, store.width, store.value_width);
   uint32_t i = block_y() * kRopeThreads + thread_index();
   if (i < args.n_turning) {
-    turn_heads(rope, i, [&](uint32_t at, float v) { put_cached(keys + at, v); });
+    turn_heads(rope, i, [&](uint32_t at, float v) {
+      if (stores) put_cached(to.keys + at, v);
+    });
     return;
   }
   wait_for_inputs();
+  if (!stores) return;
   i -= args.n_turning;
-  const uint64_t from = static_cast<uint64_t>(row) * store.width;
-  if (i < store.width) {
-    put_cached(values + i, store.values[from + i]);
+  if (i < store.value_width) {
+    put_cached(to.values + i, store.values[static_cast<uint64_t>(row) * store.value_width + i]);
     return;
   }
-  i -= store.width;
+  i -= store.value_width;
   const uint32_t n_still = rope.head_size - 2 * rope.n_pairs;
   if (n_still == 0 || i >= rope.n_heads[1] * n_still) return;
   const uint32_t at = i / n_still * rope.head_size + 2 * rope.n_pairs + i % n_still;
-  put_cached(keys + at, store.keys[from + at]);
+  put_cached(to.keys + at, store.keys[static_cast<uint64_t>(row) * store.width + at]);
 }
 RF_KERNEL_EARLY(rope_store_f32, RopeStoreArgs, kRopeThreads) {
   turn_and_store<float>(args);

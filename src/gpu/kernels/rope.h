@@ -29,19 +29,22 @@ struct RopeStoreArgs {
   uint32_t n_turning;  // as below
 };
 
-// row_turns: a table of the rotations of a pass's rows and of their positions in the cache, for products whose epilogue
-// rotates and stores (kernels/stream_rows_hopper.h). All layers with the same RoPE settings use one table.
-struct RowTurnsArgs {
+// row_rotations: a table of the rotations of a pass's rows and of their positions in the cache, for products whose
+// epilogue rotates and stores (kernels/stream_rows_hopper.h). All layers with the same RoPE settings use one table.
+struct RowRotationsArgs {
   RopeArgs rope;  // the fields `heads` are not used
   BatchView batch;
   uint32_t n_rows;
-  float* turns;          // n_rows x n_pairs x (sine, cosine)
-  uint32_t* cache_rows;  // by row: the position of its keys in a layer's cache, counting keys and values of all pages
+  float* turns;  // n_rows x n_pairs x (sine, cosine)
+  // By row: the position of its keys in a layer's cache, counting keys and values of all pages; or kNotStored.
+  uint32_t* cache_rows;
 };
+
+inline constexpr uint32_t kNotStored = ~0u;
 
 inline constexpr uint32_t kRopeThreads = 128;
 
-inline Grid row_turns_grid(const RowTurnsArgs& args) {
+inline Grid row_rotations_grid(const RowRotationsArgs& args) {
   return {(args.n_rows * args.rope.n_pairs + kRopeThreads - 1) / kRopeThreads};
 }
 
@@ -57,7 +60,7 @@ inline Grid rope_grid(uint32_t n_rows, const RopeArgs& args) {
 }
 inline Grid rope_store_grid(uint32_t n_rows, const RopeStoreArgs& args) {
   const uint32_t n_still = args.rope.n_heads[1] * (args.rope.head_size - 2 * args.rope.n_pairs);
-  return {n_rows, (n_turning(args.rope) + args.store.width + n_still + kRopeThreads - 1) / kRopeThreads};
+  return {n_rows, (n_turning(args.rope) + args.store.value_width + n_still + kRopeThreads - 1) / kRopeThreads};
 }
 
 }  // namespace rocmforge::gpu

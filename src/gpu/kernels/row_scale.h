@@ -33,10 +33,6 @@ RF_DEVICE float undo_scale(float scale) {
   return bits_to_float((254u << 23) - float_to_bits(scale));
 }
 
-RF_DEVICE uint32_t two_halves_of(float first, float second) {
-  return narrow(first).bits | static_cast<uint32_t>(narrow(second).bits) << 16;
-}
-
 // A block converts a row to halves, in pieces of eight elements. load(v, piece) reads a piece, store(piece, halves)
 // writes one. Every piece is first written unscaled; the row is read and written again only if it needs a scale, which
 // is rare. Returns, to every thread, the factor that undoes the scale. `partial`: shared, one float per wave.

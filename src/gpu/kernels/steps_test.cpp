@@ -50,8 +50,12 @@ TEST_P(Steps, NormsOfBothKinds) {
   const auto on_in = put(in), on_weight = put(weight), on_bias = put(bias);
   for (const bool is_rms : {true, false}) {
     const auto out = space(in.size());
-    run("norm", is_rms ? "rms_norm" : "layer_norm", norm_grid(kRows, 1), kNormThreads,
-        NormArgs{out.data(), on_in.data(), on_weight.data(), on_bias.data(), kWidth, 1, 0, 1e-5f});
+    const NormArgs args{out.data(), on_in.data(), on_weight.data(), on_bias.data(), kWidth, 1, 0, 1e-5f};
+    run("norm", is_rms ? "rms_norm" : "layer_norm", norm_grid(kRows, 1), kNormThreads, args);
+    const auto wide = space(in.size());
+    NormArgs wide_args = args;
+    wide_args.out = wide.data();
+    run("norm", is_rms ? "rms_norm_wide" : "layer_norm_wide", norm_grid(kRows, 1), kWideNormThreads, wide_args);
     std::vector<float> expected(in.size());
     for (size_t r = 0; r < kRows; r++) {
       const float* row = in.data() + r * kWidth;
@@ -64,6 +68,7 @@ TEST_P(Steps, NormsOfBothKinds) {
       }
     }
     EXPECT_LE(nmse(out.values(), expected), 1e-12);
+    EXPECT_LE(nmse(wide.values(), expected), 1e-12);
   }
 }
 
@@ -73,12 +78,13 @@ TEST_P(Steps, NormsOfSumsAsBytes) {
     constexpr uint32_t kRows = 2;
     const auto in = noise(kRows * width, 3.0f), more = noise(kRows * width), weight = noise(width);
     const auto on_more = put(more), on_weight = put(weight);
-    for (const char* kernel : {"rms_norm", "layer_norm"}) {
+    for (const std::string kernel : {"rms_norm", "layer_norm", "rms_norm_wide", "layer_norm_wide"}) {
+      const uint32_t n_threads = kernel.ends_with("wide") ? kWideNormThreads : kNormThreads;
       std::vector<float> sums = in;
       for (size_t i = 0; i < sums.size(); i++) sums[i] += 0.5f * more[i];
       const auto on_sums = put(sums), on_in = put(in);
       const auto expected = space(in.size()), out = space(in.size());
-      run("norm", kernel, norm_grid(kRows, 1), kNormThreads,
+      run("norm", kernel, norm_grid(kRows, 1), n_threads,
           NormArgs{expected.data(), on_sums.data(), on_weight.data(), nullptr, width, 1, 0, 1e-5f});
       const OnDevice<int8_t> q(*device_, in.size()), expected_q(*device_, in.size());
       const OnDevice<ActivationScale> scales(*device_, in.size() / 32), expected_scales(*device_, in.size() / 32);
@@ -90,7 +96,7 @@ TEST_P(Steps, NormsOfSumsAsBytes) {
       args.added_scale = 0.5f;
       args.q = q.data();
       args.scales = scales.data();
-      run("norm", kernel, norm_grid(kRows, 1), kNormThreads, args);
+      run("norm", kernel, norm_grid(kRows, 1), n_threads, args);
       EXPECT_EQ(on_in.values(), sums);
       EXPECT_EQ(out.values(), expected.values());
       EXPECT_EQ(q.values(), expected_q.values());
@@ -100,23 +106,39 @@ TEST_P(Steps, NormsOfSumsAsBytes) {
   }
 }
 
+// By a block for each head, and by a wave for each.
 TEST_P(Steps, NormsOfHeads) {
-  constexpr uint32_t kGroup = 20, kGroups = 3, kWidth = kGroup * kGroups, kRows = 2;
-  const auto in = noise(kRows * kWidth, 3.0f), weight = noise(kWidth);
-  const auto on_in = put(in), on_weight = put(weight);
-  for (const uint32_t weight_step : {0u, kGroup}) {
-    const auto out = space(in.size());
-    run("norm", "rms_norm", norm_grid(kRows, kGroups), kNormThreads,
-        NormArgs{out.data(), on_in.data(), on_weight.data(), nullptr, kGroup, kGroups, weight_step, 1e-5f});
-    std::vector<float> expected(in.size());
-    for (size_t g = 0; g < kRows * kGroups; g++) {
-      const float* head = in.data() + g * kGroup;
-      const double scale = 1 / std::sqrt(std::inner_product(head, head + kGroup, head, 0.0) / kGroup + 1e-5);
-      for (size_t i = 0; i < kGroup; i++) {
-        expected[g * kGroup + i] = static_cast<float>(head[i] * scale * weight[g % kGroups * weight_step + i]);
+  for (const auto& [group, n_groups, n_rows] : {std::tuple{20u, 3u, 2u}, {128u, 5u, 7u}, {512u, 1u, 3u}}) {
+    const auto in = noise(size_t{group} * n_groups * n_rows, 3.0f), bias = noise(size_t{group} * n_groups);
+    const auto weight = noise(size_t{group} * n_groups);
+    const auto on_in = put(in), on_weight = put(weight), on_bias = put(bias);
+    for (const uint32_t weight_step : {0u, group}) {
+      for (const bool is_rms : {true, false}) {
+        std::vector<float> expected(in.size());
+        for (size_t g = 0; g < n_rows * n_groups; g++) {
+          const float* head = in.data() + g * group;
+          const double mean = is_rms ? 0 : std::accumulate(head, head + group, 0.0) / group;
+          double squares = 0;
+          for (size_t i = 0; i < group; i++) squares += (head[i] - mean) * (head[i] - mean);
+          const double scale = 1 / std::sqrt(squares / group + 1e-5);
+          for (size_t i = 0; i < group; i++) {
+            const size_t w = g % n_groups * weight_step + i;
+            expected[g * group + i] = static_cast<float>((head[i] - mean) * scale * weight[w] + bias[w]);
+          }
+        }
+        const auto out = space(in.size());
+        const NormArgs args{out.data(), on_in.data(), on_weight.data(), on_bias.data(), group, n_groups, weight_step,
+                            1e-5f,      n_rows};
+        const std::string kernel = is_rms ? "rms_norm" : "layer_norm";
+        run("norm", kernel, norm_grid(n_rows, n_groups), kNormThreads, args);
+        EXPECT_LE(nmse(out.values(), expected), 1e-12);
+        const auto by_waves = space(in.size());
+        NormArgs other = args;
+        other.out = by_waves.data();
+        run("norm", kernel + "_heads", norm_heads_grid(n_rows, n_groups, device_->wave()), kNormThreads, other);
+        EXPECT_LE(nmse(by_waves.values(), expected), 1e-12);
       }
     }
-    EXPECT_LE(nmse(out.values(), expected), 1e-12);
   }
 }
 
@@ -175,7 +197,7 @@ TEST_P(Steps, RowsAreTaken) {
   EXPECT_EQ(taken.values(), expected);
 }
 
-TEST_P(Steps, RopeTurnsPairsAtAnyPosition) {
+TEST_P(Steps, RopeRotatesPairsAtAnyPosition) {
   constexpr uint32_t kHeads = 3, kHeadSize = 20, kPairs = 8;
   const std::vector<uint32_t> positions = {0, 1, 77, 131071};
   const auto in = noise(positions.size() * kHeads * kHeadSize);
@@ -258,9 +280,9 @@ TEST_P(Steps, RopeAndStoreAreRopeThenStore) {
                           kPairs,
                           1,
                           kPairs};
-      const StoreKvArgs store{apart_cache.data(), apart_k.data(), on_v.data(), batch, width};
+      const StoreKvArgs store{apart_cache.data(), apart_k.data(), on_v.data(), batch, width, width};
       run("rope", "rope", rope_grid(n_rows, rope), kRopeThreads, rope);
-      run("attend", std::string("store_kv_") + type, store_kv_grid(n_rows, width), kStoreKvThreads, store);
+      run("attend", std::string("store_kv_") + type, store_kv_grid(n_rows, store), kStoreKvThreads, store);
       RopeStoreArgs both{rope, store, n_turning(rope)};
       both.rope.heads[0] = joint_q.data();
       both.rope.heads[1] = joint_k.data();
@@ -274,7 +296,55 @@ TEST_P(Steps, RopeAndStoreAreRopeThenStore) {
   }
 }
 
-TEST_P(Steps, RowTurnsAreThoseOfRope) {
+// Rows that are computed for a state alone: their keys and values lie in pages that others read.
+TEST_P(Steps, RowsBelowTheFirstStoredLeaveTheCacheAlone) {
+  constexpr uint32_t kHeads = 2, kPairs = 8, kWidth = kHeads * 2 * kPairs;
+  const std::vector<uint32_t> positions = {62, 63, 64, 65}, first_page(4, 0), pages = {1, 0},
+                              first_stored = {64, 64, 64, 70};
+  const auto n_rows = static_cast<uint32_t>(positions.size());
+  const auto q = put(noise(n_rows * kWidth)), k = put(noise(n_rows * kWidth)), v = put(noise(n_rows * kWidth));
+  const auto on_positions = put(positions), on_first = put(first_page), on_pages = put(pages),
+             on_stored = put(first_stored);
+  const auto on_turns = put(std::vector<double>(kPairs, 0.37));
+  BatchView batch{};
+  batch.positions = on_positions.data();
+  batch.first_page = on_first.data();
+  batch.pages = on_pages.data();
+  batch.first_stored = on_stored.data();
+  const RopeArgs rope{{q.data(), k.data()},
+                      {kHeads, kHeads},
+                      on_positions.data(),
+                      on_turns.data(),
+                      nullptr,
+                      0,
+                      1.0f,
+                      2 * kPairs,
+                      kPairs,
+                      1,
+                      kPairs};
+  const size_t n_cached = pages.size() * 2 * kPagePositions * kWidth;
+  const auto expect_third_row_alone = [&](const std::vector<float>& cache) {
+    for (size_t i = 0; i < n_cached; i++) {
+      const size_t row = i / kWidth;  // the third row is position 0 of page 0
+      ASSERT_EQ(cache[i] != 0.25f, row == 0 || row == kPagePositions) << "row " << row;
+    }
+  };
+  const auto cache = put(std::vector<float>(n_cached, 0.25f)), joint = put(std::vector<float>(n_cached, 0.25f));
+  const StoreKvArgs store{cache.data(), k.data(), v.data(), batch, kWidth, kWidth};
+  run("attend", "store_kv_f32", store_kv_grid(n_rows, store), kStoreKvThreads, store);
+  expect_third_row_alone(cache.values());
+  RopeStoreArgs both{rope, store, n_turning(rope)};
+  both.store.cache = joint.data();
+  run("rope", "rope_store_f32", rope_store_grid(n_rows, both), kRopeThreads, both);
+  expect_third_row_alone(joint.values());
+  const auto turns = space(n_rows * kPairs * 2);
+  const auto cache_rows = put(std::vector<uint32_t>(n_rows));
+  const RowRotationsArgs args{rope, batch, n_rows, turns.data(), cache_rows.data()};
+  run("rope", "row_rotations", row_rotations_grid(args), kRopeThreads, args);
+  EXPECT_EQ(cache_rows.values(), (std::vector<uint32_t>{kNotStored, kNotStored, 0, kNotStored}));
+}
+
+TEST_P(Steps, RowRotationsAreThoseOfRope) {
   constexpr uint32_t kPairs = 24;
   const std::vector<uint32_t> positions = {0, 63, 64, 200}, first_page = {0, 1, 2, 1}, pages = {3, 2, 4, 0, 1};
   const auto n_rows = static_cast<uint32_t>(positions.size());
@@ -294,8 +364,8 @@ TEST_P(Steps, RowTurnsAreThoseOfRope) {
   run("rope", "rope", rope_grid(n_rows, rope), kRopeThreads, rope);
   const auto turns = space(pairs.size());
   const auto cache_rows = put(std::vector<uint32_t>(n_rows));
-  const RowTurnsArgs args{rope, batch, n_rows, turns.data(), cache_rows.data()};
-  run("rope", "row_turns", row_turns_grid(args), kRopeThreads, args);
+  const RowRotationsArgs args{rope, batch, n_rows, turns.data(), cache_rows.data()};
+  run("rope", "row_rotations", row_rotations_grid(args), kRopeThreads, args);
   const auto got = turns.values(), turned = q.values();
   for (size_t i = 0; i < got.size(); i += 2) {
     EXPECT_EQ(got[i], turned[i + 1]);

@@ -338,7 +338,7 @@ class Stream {
       out.by = turn_of_pair(rope, in_head / 2, rope.positions[0]);
       out.is_turned = true;
     }
-    if (role == StreamRole::query) return out;
+    if (role == StreamRole::query || !is_stored(store.batch, 0, store.batch.positions[0])) return out;
     const uint64_t further = at + (role == StreamRole::value ? uint64_t{kPagePositions} * store.width : 0);
     const uint32_t position = store.batch.positions[0];
     out.cached =
@@ -396,7 +396,7 @@ RF_DEVICE void stream(const StreamArgs&) {}
   RF_KERNEL_EARLY(stream_##name##_1, StreamArgs, kStreamThreads) {                           \
     stream<Block>(args);                                                                     \
   }
-RF_INTEGER_FORMATS(RF_STREAM)
+RF_STRIP_FORMATS(RF_STREAM)
 
 // Weights of two formats that share their inputs, as the files of mixed formats have them.
 #define RF_STREAM_PAIR(name, First, Second)                            \

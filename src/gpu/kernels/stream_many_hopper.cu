@@ -427,7 +427,7 @@ constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
   RF_STREAM_MANY_KIND(name, Block, wide_8)  \
   RF_STREAM_MANY_KIND(name, Block, wide_16) \
   RF_STREAM_MANY_KIND(name, Block, wide_32)
-RF_INTEGER_FORMATS(RF_STREAM_MANY)
+RF_STRIP_FORMATS(RF_STREAM_MANY)
 
 // Weights of two formats that share their inputs.
 #define RF_STREAM_MANY_PAIR(name, First, Second, kind)                               \

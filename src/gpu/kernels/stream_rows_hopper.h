@@ -34,7 +34,7 @@ constexpr uint32_t rows_place_bytes(uint32_t rows, uint32_t n_scales) {
 
 // How the split-K epilogue rotates (RoPE) and stores parts that have a role in attention.
 struct RowsTurn {
-  const float* turns = nullptr;  // this and the next: tables of row_turns (kernels/rope.h)
+  const float* turns = nullptr;  // this and the next: tables of row_rotations (kernels/rope.h)
   const uint32_t* cache_rows = nullptr;
   void* cache = nullptr;  // of the layer, page 0
   uint32_t width = 0;     // of the cache

@@ -254,6 +254,7 @@ class RowsOutputs {
       four_at(part.out + uint64_t{row} * part.n_out + at) = value;
       return;
     }
+    if (turn.cache_rows[row] == kNotStored) return;
     const uint32_t cache_row = turn.cache_rows[row] + (role == StreamRole::value ? kPagePositions : 0);
     const uint64_t place = uint64_t{cache_row} * turn.width + at;
     if (turn.caches_halves) {

@@ -66,7 +66,7 @@ class StreamedRows : public Products {
   }
 };
 
-TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
+TEST_P(StreamedRows, MatchSumsAndAreBatchInvariant) {
   for (const DType dtype : kFormats) {
     for (const auto& [n_out, width] :
          {std::pair{32u, 512u}, {48u, 1280u}, {16u, 4608u}, {1040u, 256u}, {1040u, 1536u}}) {
@@ -104,7 +104,7 @@ TEST_P(StreamedRows, EqualSumsAndDoNotKnowTheirNeighbours) {
 }
 
 // Queries and keys turned, keys and values in the cache: as by the kernel that would follow.
-TEST_P(StreamedRows, TurnAndStore) {
+TEST_P(StreamedRows, RotateAndStore) {
   constexpr uint32_t kQueries = 512, kKeys = 256, kWidth = 1536, kPages = 5, kMost = 70;
   const std::vector<uint32_t> pages = {3, 1, 4, 0, 2};
   std::vector<uint32_t> positions, first_page(kMost, 1);
@@ -151,17 +151,17 @@ TEST_P(StreamedRows, TurnAndStore) {
                      c.n_pairs,
                      c.are_halves ? 1u : 2u,
                      c.are_halves ? c.n_pairs : 1u};
-        turn.store = {apart_cache.data(), k.data(), v.data(), batch, kKeys};
+        turn.store = {apart_cache.data(), k.data(), v.data(), batch, kKeys, kKeys};
         turn.n_turning = n_turning(turn.rope);
         run("rope", caches_halves ? "rope_store_f16" : "rope_store_f32", rope_store_grid(n_rows, turn), kRopeThreads,
             turn);
 
-        const auto row_turns = space(n_rows * c.n_pairs * 2);
+        const auto row_rotations = space(n_rows * c.n_pairs * 2);
         const auto cache_rows = put(std::vector<uint32_t>(n_rows));
-        const RowTurnsArgs made{turn.rope, batch, n_rows, row_turns.data(), cache_rows.data()};
-        run("rope", "row_turns", row_turns_grid(made), kRopeThreads, made);
-        args.turn = {row_turns.data(), cache_rows.data(), cache.data(), kKeys,
-                     caches_halves,    c.head_size,       c.n_pairs,    c.are_halves};
+        const RowRotationsArgs made{turn.rope, batch, n_rows, row_rotations.data(), cache_rows.data()};
+        run("rope", "row_rotations", row_rotations_grid(made), kRopeThreads, made);
+        args.turn = {row_rotations.data(), cache_rows.data(), cache.data(), kKeys,
+                     caches_halves,        c.head_size,       c.n_pairs,    c.are_halves};
         args.roles[0] = StreamRole::query, args.roles[1] = StreamRole::key, args.roles[2] = StreamRole::value;
         args.parts[0].out = q.data();
         args.parts[1].out = args.parts[2].out = nullptr;
@@ -175,7 +175,7 @@ TEST_P(StreamedRows, TurnAndStore) {
   }
 }
 
-TEST_P(StreamedRows, OfRowsThatHalvesCannotHold) {
+TEST_P(StreamedRows, OfRowsBeyondHalfPrecision) {
   for (const DType dtype : kFormats) {
     const TestWeight w = weight(dtype, 272, 1280);
     for (const auto& [at_once, n] : {std::pair{32u, 30u}, {64u, 61u}, {128u, 125u}}) {
@@ -238,7 +238,7 @@ TEST_P(StreamedRows, NormaliseSumAndActivate) {
 }
 
 // A product leaves its sum as inputs of the one behind the norm, which scales its outputs: as if both had been there.
-TEST_P(StreamedRows, LeaveInputsForTheNextNorm) {
+TEST_P(StreamedRows, WriteTheInputsOfTheNextNorm) {
   constexpr uint32_t kMost = 61, kWidth = 1024, kSums = 512, kOut = 272;
   constexpr double kEpsilon = 1e-5;
   for (const auto& [dtype, next_dtype] : {std::pair{DType::q4_k, DType::q6_k}, {DType::q6_k, DType::q4_k}}) {

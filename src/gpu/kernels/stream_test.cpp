@@ -52,10 +52,10 @@ class Streamed : public Products {
   }
 };
 
-TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
+TEST_P(Streamed, MatchTheReferenceAndAreBatchInvariant) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   each_format([&](DType dtype) {
-    if (!is_for_hopper(dtype)) return;
+    if (!has_strips(dtype) && product_kind(dtype) != ProductKind::f16_tiles) return;
     // Widths that two strips share the warps for, that warps share unevenly, and that floats take in phases.
     for (const auto& [n_out, width] : {std::pair{32u, 256u}, {48u, 1280u}, {16u, 4608u}, {2240u, 1280u}}) {
       SCOPED_TRACE(std::to_string(n_out) + " outputs of " + std::to_string(width));
@@ -82,10 +82,10 @@ TEST_P(Streamed, EqualTheirTwinsAndDoNotKnowTheirNeighbours) {
   });
 }
 
-TEST_P(Streamed, OfRowsThatHalvesCannotHold) {
+TEST_P(Streamed, OfRowsBeyondHalfPrecision) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   each_format([&](DType dtype) {
-    if (!is_for_hopper(dtype)) return;
+    if (!has_strips(dtype) && product_kind(dtype) != ProductKind::f16_tiles) return;
     const TestWeight w = weight(dtype, 48, 1280);
     const auto product_of = [&](const std::vector<float>& x) {
       const auto n = static_cast<uint32_t>(x.size() / w.width);
@@ -172,7 +172,7 @@ TEST_P(Streamed, OfTwoFormats) {
   EXPECT_LE(nmse(out_b.values(), product(b, x, {})), 3e-7);
 }
 
-TEST_P(Streamed, TurnAndStoreAsTheKernelThatFollowsWould) {
+TEST_P(Streamed, RotateAndStoreLikeTheNextKernel) {
   if (!device_->has_hopper()) GTEST_SKIP() << "this device has no asynchronous copies";
   constexpr uint32_t kHeadSize = 32, kPairs = 12, kQueries = 20 * kHeadSize, kKeys = 10 * kHeadSize;
   const std::vector<uint32_t> pages = {3, 1, 2};
@@ -223,7 +223,7 @@ TEST_P(Streamed, TurnAndStoreAsTheKernelThatFollowsWould) {
                      kPairs,
                      2,
                      1};
-        turn.store = {apart_cache.data(), apart_k.data(), apart_v.data(), batch, kKeys};
+        turn.store = {apart_cache.data(), apart_k.data(), apart_v.data(), batch, kKeys, kKeys};
         turn.n_turning = n_turning(turn.rope);
         run("rope", halves ? "rope_store_f16" : "rope_store_f32", rope_store_grid(1, turn), kRopeThreads, turn);
 

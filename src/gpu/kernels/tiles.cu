@@ -19,13 +19,22 @@ RF_DEVICE void make_tiles(const TilesArgs& args) {
     uint8_t* to = args.tiles + (tile * args.tile_rows + in_tile) * kTileRowBytes + (quarter % 4 ^ in_tile / 2 % 4) * 16;
     *reinterpret_cast<Word4*>(to) = halves;
   };
-  if (row >= args.n_rows) {
+  uint64_t from = row;
+  bool is_there = row < args.n_rows;
+  if (args.groups.tiles != nullptr) {
+    const uint32_t of = row / args.tile_rows;
+    if (of >= *args.groups.n_tiles) return;
+    const ExpertTile tile = args.groups.tiles[of];
+    is_there = in_tile < tile.n;
+    if (is_there) from = args.groups.order[tile.first + in_tile] / args.pairs_per_input;
+  }
+  if (!is_there) {
     for (uint32_t quarter = thread_index(); quarter < n_quarters; quarter += kTilesThreads) store(quarter, Word4{});
     return;
   }
   const auto load = [&](float* v, uint32_t quarter) {
     const uint32_t j = quarter % 32 / 2, half = quarter % 2;  // step of 16 columns in its 256, and which eight of them
-    const float* x = args.x + static_cast<uint64_t>(row) * args.width + quarter / 32 * 256 + 4 * (j % 4) + 2 * half;
+    const float* x = args.x + from * args.width + quarter / 32 * 256 + 4 * (j % 4) + 2 * half;
     const uint32_t group = j / 4;
     RF_UNROLL
     for (uint32_t t = 0; t < 4; t++) {

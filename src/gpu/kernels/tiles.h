@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "gpu/api.h"
+#include "gpu/kernels/experts.h"
 
 namespace rocmforge::gpu {
 
@@ -26,6 +26,10 @@ struct TilesArgs {
   uint32_t n_rows;
   uint32_t width;      // a multiple of 256
   uint32_t tile_rows;  // rows past n_rows are zeros
+  // Not null: tile t holds the inputs of the pairs of tile t of the groups, one input for pairs_per_input neighbouring
+  // pairs. Then n_rows is tile_rows for each tile that there can be.
+  ExpertGroups groups = {};
+  uint32_t pairs_per_input = 1;
 };
 
 inline constexpr uint32_t kTilesThreads = 256;

@@ -110,12 +110,15 @@ const char* describe(Code code) {
   return more().error_text(code, &text) == 0 ? text : nullptr;
 }
 
-bool is_integrated(int device) {
+void look_at(int device, GpuDeviceInfo* out) {
   int value = 0;
-  return more().device_attribute != nullptr && more().device_attribute(&value, kIntegrated, device) == 0 && value != 0;
+  const bool answers = more().device_attribute != nullptr && more().device_attribute(&value, kIntegrated, device) == 0;
+  out->is_integrated = answers && value != 0 ? 1 : 0;
 }
 
-constexpr const char* kLibraries[] = {"libcuda.so.1", nullptr};
+std::vector<std::string> libraries() {
+  return {"libcuda.so.1"};
+}
 
 constexpr FunctionNames kNames = {
     "cuInit",
@@ -152,7 +155,22 @@ constexpr FunctionNames kNames = {
 
 }  // namespace
 
-const Vendor kVendor = {"cuda",       kLibraries,      nullptr, &kNames,  load_more,     launch,
-                        allow_shared, kMaxSharedBytes, use,     describe, is_integrated, kKernelFiles};
+const Vendor kVendor = {.module = "cuda",
+                        .targets = "",
+                        .libraries = libraries,
+                        .library_variable = nullptr,
+                        .names = &kNames,
+                        .load_more = load_more,
+                        .launch = launch,
+                        .allow_shared = allow_shared,
+                        .max_shared_bytes = kMaxSharedBytes,
+                        .pinned_flags = 0,
+                        .use = use,
+                        .describe = describe,
+                        .look_at = look_at,
+                        .why_no_device = [] { return std::string(); },
+                        .why_no_code = [](const GpuDeviceInfo&) { return std::string(); },
+                        .why_no_memory = [](const GpuDeviceInfo&) { return std::string(); },
+                        .files = kKernelFiles};
 
 }  // namespace rocmforge::gpu::modules

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "gpu/api.h"
 
@@ -76,8 +78,9 @@ using LaunchKernel = Code (*)(void* function, unsigned grid_x, unsigned grid_y, 
 
 // The differences between CUDA and HIP.
 struct Vendor {
-  const char* module;            // "cuda"
-  const char* const* libraries;  // names to try, null at the end
+  const char* module;                       // "cuda"
+  const char* targets;                      // as GpuApi::targets
+  std::vector<std::string> (*libraries)();  // names to try
   const char* library_variable;  // of the environment: the one library to try instead; null where there is none
   const FunctionNames* names;
   // Looks up further functions in the library; false if one is missing.
@@ -87,11 +90,18 @@ struct Vendor {
   // Called before a kernel is launched with this much dynamic shared memory; null if not needed.
   Code (*allow_shared)(void* function, unsigned n_bytes);
   unsigned max_shared_bytes;  // dynamic shared memory of a block, on the largest device
+  unsigned pinned_flags;      // of memory that kernels and the host read while both run
   // Makes the device current for the calling thread.
   Code (*use)(int device);
   const char* (*describe)(Code code);
-  bool (*is_integrated)(int device);  // false, too, where the driver does not say
-  const KernelFile* files;            // null name at the end
+  // Fills in what the driver's shared functions do not tell.
+  void (*look_at)(int device, GpuDeviceInfo* out);
+  // What files say about a driver that shows no device; about a device that refuses the module's code; about memory
+  // that a device does not have. Empty: nothing.
+  std::string (*why_no_device)();
+  std::string (*why_no_code)(const GpuDeviceInfo& device);
+  std::string (*why_no_memory)(const GpuDeviceInfo& device);
+  const KernelFile* files;  // null name at the end
 };
 
 }  // namespace rocmforge::gpu::modules

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -12,6 +13,7 @@ namespace rocmforge::gpu {
 
 struct GpuDevice {
   int index = 0;
+  GpuDeviceInfo info{};
   std::mutex mutex;  // guards what follows
   std::map<std::string, void*> modules;
   std::map<const GpuKernel*, uint32_t> shared_allowed;  // bytes
@@ -28,36 +30,37 @@ struct Library {
   bool is_loaded = false;
   std::string why_not;
 
+  // The first that works: a machine may have several, and one that opens may still refuse the kernel's driver.
   Library() {
-    void* handle = nullptr;
     const char* chosen = kVendor.library_variable != nullptr ? std::getenv(kVendor.library_variable) : nullptr;
-    const char* const only[] = {chosen, nullptr};
     const bool is_chosen = chosen != nullptr && *chosen != 0;
-    for (const char* const* name = is_chosen ? only : kVendor.libraries; *name != nullptr && handle == nullptr;
-         name++) {
-      handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-      if (handle == nullptr) why_not += std::string(why_not.empty() ? "" : "; ") + dlerror();
+    std::vector<void*> tried;
+    for (const std::string& name : is_chosen ? std::vector<std::string>{chosen} : kVendor.libraries()) {
+      void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle != nullptr && std::ranges::find(tried, handle) != tried.end()) continue;
+      tried.push_back(handle);
+      const std::string obstacle = handle == nullptr ? dlerror() : load(handle);
+      is_loaded = obstacle.empty();
+      if (is_loaded) return;
+      why_not += (why_not.empty() ? "" : "; ") + (handle == nullptr ? obstacle : name + ": " + obstacle);
     }
-    if (handle == nullptr) return;
-    why_not.clear();
+    if (const std::string hint = kVendor.why_no_device(); !hint.empty()) why_not += "; " + hint;
+  }
+
+ private:
+  // Empty, or the reason why the library is of no use.
+  std::string load(void* handle) {
     void* functions[kNumFunctions];
     for (size_t i = 0; i < kNumFunctions; i++) {
       functions[i] = dlsym(handle, (*kVendor.names)[i]);
-      if (functions[i] == nullptr) {
-        why_not = std::string("the driver has no ") + (*kVendor.names)[i];
-        return;
-      }
+      if (functions[i] == nullptr) return std::string("the driver has no ") + (*kVendor.names)[i];
     }
     std::memcpy(&driver, functions, sizeof driver);
-    if (!kVendor.load_more(handle)) {
-      why_not = "the driver lacks functions that are needed";
-      return;
-    }
-    if (const Code code = driver.init(0); code != 0) {
-      why_not = kVendor.describe(code);
-      return;
-    }
-    is_loaded = true;
+    if (!kVendor.load_more(handle)) return "the driver lacks functions that are needed";
+    const Code code = driver.init(0);
+    if (code == 0) return "";
+    const char* text = kVendor.describe(code);
+    return text != nullptr ? text : "error " + std::to_string(code);
   }
 };
 
@@ -82,6 +85,10 @@ GpuStatus unavailable(std::string why) {
   return GpuStatus::unavailable;
 }
 
+void add_to_failure(const std::string& hint) {
+  if (!hint.empty()) last_failure += "; " + hint;
+}
+
 // Calls `function` with the device as the thread's own.
 template <class... Args>
 GpuStatus call(const GpuDevice* device, Code (*function)(Args...), std::type_identity_t<Args>... args) {
@@ -102,12 +109,14 @@ GpuStatus count(uint32_t* n_devices) {
   *n_devices = 0;
   if (!library().is_loaded) return unavailable(library().why_not);
   int n = 0;
-  if (const Code code = driver().device_count(&n); code != 0) {
-    static_cast<void>(result(code));
-    return GpuStatus::unavailable;
+  const Code code = driver().device_count(&n);
+  if (code == 0 && n > 0) {
+    *n_devices = static_cast<uint32_t>(n);
+    return GpuStatus::ok;
   }
-  *n_devices = n > 0 ? static_cast<uint32_t>(n) : 0;
-  return n > 0 ? GpuStatus::ok : unavailable("no device");
+  if (code != 0) static_cast<void>(result(code));
+  const std::string fact = code != 0 ? last_failure : "no device", hint = kVendor.why_no_device();
+  return unavailable(hint.empty() ? fact : fact + "; " + hint);
 }
 
 GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
@@ -120,15 +129,16 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
   if (const Code code = driver().device_name(out->name, sizeof out->name, device); code != 0) return result(code);
   if (const Code code = driver().device_memory(&n_bytes, device); code != 0) return result(code);
   out->memory_bytes = n_bytes;
-  out->is_integrated = kVendor.is_integrated(device) ? 1 : 0;
+  kVendor.look_at(device, out);
   return GpuStatus::ok;
 }
 
 GpuStatus open(uint32_t index, GpuDevice** out) {
-  GpuDeviceInfo unused;
-  if (const GpuStatus status = info(index, &unused); status != GpuStatus::ok) return status;
+  GpuDeviceInfo found{};
+  if (const GpuStatus status = info(index, &found); status != GpuStatus::ok) return status;
   *out = new GpuDevice{};
   (*out)->index = static_cast<int>(index);
+  (*out)->info = found;
   return GpuStatus::ok;
 }
 
@@ -146,13 +156,15 @@ GpuStatus memory(GpuDevice* device, uint64_t* free_bytes, uint64_t* total_bytes)
 }
 
 GpuStatus allocate(GpuDevice* device, size_t n_bytes, void** out) {
-  return call(device, driver().allocate, out, n_bytes);
+  const GpuStatus status = call(device, driver().allocate, out, n_bytes);
+  if (status != GpuStatus::ok) add_to_failure(kVendor.why_no_memory(device->info));
+  return status;
 }
 GpuStatus release(GpuDevice* device, void* address) {
   return call(device, driver().release, address);
 }
 GpuStatus allocate_host(GpuDevice* device, size_t n_bytes, void** out) {
-  return call(device, driver().allocate_host, out, n_bytes, 0);
+  return call(device, driver().allocate_host, out, n_bytes, kVendor.pinned_flags);
 }
 GpuStatus release_host(GpuDevice* device, void* address) {
   return call(device, driver().release_host, address);
@@ -212,6 +224,7 @@ GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel*
     if (const GpuStatus status = call(device, driver().module_load, &module, at->image); status != GpuStatus::ok) {
       module = nullptr;
       last_failure = std::string("kernels of ") + file + " do not run on this device: " + last_failure;
+      add_to_failure(kVendor.why_no_code(device->info));
       return status;
     }
   }
@@ -263,10 +276,11 @@ void drop_graph(GpuDevice* device, GpuGraph* graph) {
 
 const GpuApi* driver_api() {
   static const GpuApi api = {
-      kApiVersion,   kVendor.module, last_error, count,         info,         open,         close,
-      memory,        allocate,       release,    allocate_host, release_host, make_stream,  drop_stream,
-      finish_stream, make_event,     drop_event, record,        wait,         finish_event, copy,
-      fill,          find,           launch,     begin_capture, end_capture,  launch_graph, drop_graph,
+      kApiVersion,  kVendor.module, kVendor.targets, last_error,    count,      info,
+      open,         close,          memory,          allocate,      release,    allocate_host,
+      release_host, make_stream,    drop_stream,     finish_stream, make_event, drop_event,
+      record,       wait,           finish_event,    copy,          fill,       find,
+      launch,       begin_capture,  end_capture,     launch_graph,  drop_graph,
   };
   return &api;
 }

@@ -29,6 +29,7 @@ std::vector<std::string> parts(const std::string& list) {
 struct Engine {
   std::vector<std::string> targets = parts(setting("ROCMFORGE_MACHINE_CODE"));
   uint64_t seed = std::strtoull(setting("ROCMFORGE_MACHINE_SEED"), nullptr, 10);
+  bool checks = std::string(setting("ROCMFORGE_MACHINE_CHECKS")) != "off";
   std::mutex mutex;
   std::string failure;
   isa::CountsOfAll counts{setting("ROCMFORGE_MACHINE_COUNTS")};
@@ -55,6 +56,7 @@ void run_now(GpuDevice* device, const isa::Kernel& kernel, const LaunchShape& sh
   launch.n_threads = shape.n_threads;
   launch.shared_bytes = shape.shared_bytes;
   launch.seed = engine().seed;
+  if (!engine().checks) launch.checks = isa::kNoChecks;
   launch.checks.counts_traffic = engine().counts.is_kept();
   const auto report = isa::run(kernel, launch, args, memory);
   if (report.ok())

@@ -3,6 +3,7 @@
 //
 //   ROCMFORGE_MACHINE_CODE=gfx1100,gfx942    devices, each the target whose code is taken of a bundle
 //   ROCMFORGE_MACHINE_SEED=7                 another order of waves and blocks
+//   ROCMFORGE_MACHINE_CHECKS=off             no checks but of bounds
 //   ROCMFORGE_MACHINE_COUNTS=file            counts of every kernel are appended there when the process ends
 //
 // Threads: everything may be called from any thread.

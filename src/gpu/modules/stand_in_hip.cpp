@@ -122,7 +122,9 @@ RF_HIP int hipMalloc(void** out, size_t n_bytes) {
 RF_HIP int hipFree(void* memory) {
   return code(emu::api().release(device(), memory));
 }
-RF_HIP int hipHostMalloc(void** out, size_t n_bytes, unsigned) {
+// Only memory that is coherent by name: what an environment variable or a later default makes of 0 is not known.
+RF_HIP int hipHostMalloc(void** out, size_t n_bytes, unsigned flags) {
+  if (flags != 0x40000000) return 1;
   return code(emu::api().allocate_host(device(), n_bytes, out));
 }
 RF_HIP int hipHostFree(void* memory) {

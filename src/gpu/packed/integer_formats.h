@@ -1,87 +1,12 @@
 #pragma once
-// How kernels read the common quantized formats from planes (packed/planes.h).
-//
-// A lane processes a unit: the quants of one 16-byte load, which are one, two or four groups of 16 consecutive weights.
-// Packed<Block> defines for its format
-//
-//   kGroups            groups in a unit
-//   kOffset            weight = scale * (quant - kOffset) - minimum
-//   Raw load(w, u)     unit u of the matrix, as bytes in registers
-//   Group group(raw, u, g)   its group g: sixteen quants as signed bytes, scale and minimum
-//   place(u, g)        the group's number along the matrix: it holds elements 16 place .. 16 place + 15
-//   find(n)            the unit and group with place(u, g) = n
-//
-// so that dot products and decoding share one implementation. tensor/formats defines the bits.
+// How kernels read every quantized format: the interface is in packed/unit.h, formats with codebooks in
+// packed/codebook_formats.h, those of one or two bits and ternary ones in packed/few_bit_formats.h.
 
-#include "gpu/packed/planes.h"
-#include "gpu/runtime.h"
-#include "tensor/formats/all.h"
+#include "gpu/packed/codebook_formats.h"
+#include "gpu/packed/few_bit_formats.h"
+#include "gpu/packed/unit.h"
 
 namespace rocmforge::gpu::RF_KERNELS {
-
-struct Group {
-  Word4 levels;  // 16 signed bytes
-  float scale;
-  float minimum;
-};
-
-struct UnitGroup {
-  uint64_t unit;
-  uint32_t group;
-};
-
-template <class Block>
-struct Packed;
-
-template <class T>
-RF_DEVICE T load_as(const uint8_t* from) {
-  return *reinterpret_cast<const T*>(from);
-}
-RF_DEVICE float half_at(const uint8_t* from) {
-  return widen(load_as<F16>(from));
-}
-
-// Each byte's low (g = 0) or high nibble.
-RF_DEVICE Word4 nibbles(const Word4& bytes, uint32_t g) {
-  Word4 out;
-  for (int i = 0; i < 4; i++) out.v[i] = bytes.v[i] >> 4 * g & 0x0F0F0F0Fu;
-  return out;
-}
-
-// Four bits, each moved to the lowest bit of a byte of its own.
-RF_DEVICE uint32_t spread4(uint32_t bits) {
-  return (bits & 0xFu) * 0x00204081u & 0x01010101u;
-}
-
-// A lookup table from codes 0 .. 15 to signed bytes: `table` has value 0 in its lowest byte.
-struct LevelTable {
-  uint64_t low, high;  // values 0 .. 7 and 8 .. 15
-};
-RF_DEVICE Word4 look_up(const Word4& codes, LevelTable table) {
-  Word4 out;
-  for (int i = 0; i < 4; i++) {
-    out.v[i] = 0;
-    for (int b = 0; b < 4; b++) {
-      const uint32_t code = codes.v[i] >> 8 * b & 0xFu;
-      const uint64_t half = code < 8 ? table.low : table.high;
-      out.v[i] |= static_cast<uint32_t>(half >> 8 * (code & 7u) & 0xFFu) << 8 * b;
-    }
-  }
-  return out;
-}
-RF_DEVICE LevelTable iq4_levels() {
-  return {0xF6EADDCFBFAD9881ull, 0x7159453526190D01ull};
-}
-RF_DEVICE LevelTable e2m1_levels() {
-  return {0x0C08060403020100ull, 0xF4F8FAFCFDFEFF00ull};
-}
-
-// Formats with 32 weights per block in 16 bytes: the low nibbles are the first group, the high ones the second.
-struct NibbleBlock {
-  static constexpr uint32_t kGroups = 2;
-  RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return 2 * u + g; }
-  RF_DEVICE static UnitGroup find(uint64_t n) { return {n / 2, static_cast<uint32_t>(n % 2)}; }
-};
 
 template <>
 struct Packed<formats::Q4_0> : NibbleBlock {
@@ -98,7 +23,7 @@ struct Packed<formats::Q4_0> : NibbleBlock {
 
 template <>
 struct Packed<formats::Q4_1> : NibbleBlock {
-  static constexpr int kOffset = 0;
+  static constexpr int kOffset = 0, kMiddle = 8;
   struct Raw {
     Word4 qs;
     float d, m;
@@ -133,7 +58,7 @@ struct Packed<formats::Q5_0> : NibbleBlock {
 
 template <>
 struct Packed<formats::Q5_1> : NibbleBlock {
-  static constexpr int kOffset = 0;
+  static constexpr int kOffset = 0, kMiddle = 16;
   struct Raw {
     Word4 qs;
     uint32_t qh;
@@ -189,6 +114,25 @@ struct Packed<formats::Mxfp4> : NibbleBlock {
   }
 };
 
+// Unit u of a block's two holds groups 2u and 2u + 1, eight bytes each: low nibbles are the first eight weights.
+template <>
+struct Packed<formats::Nvfp4> : NibbleBlock {
+  static constexpr int kOffset = 0;
+  struct Raw {
+    Word4 qs;
+    uint32_t scales;  // two bytes
+  };
+  RF_DEVICE static Raw load(const Planes& w, uint64_t u) {
+    return {load16(w.at[0] + 16 * u), load_as<uint16_t>(w.at[1] + 2 * u)};
+  }
+  RF_DEVICE static Group group(const Raw& raw, uint64_t, uint32_t g) {
+    const uint32_t first = g == 0 ? raw.qs.v[0] : raw.qs.v[2], second = g == 0 ? raw.qs.v[1] : raw.qs.v[3];
+    const Word4 codes{first, second, first >> 4, second >> 4};
+    return {look_up(codes, e2m1_levels()), formats::ue4m3_to_float(static_cast<uint8_t>(raw.scales >> 8 * g)) * 0.5f,
+            0.0f};
+  }
+};
+
 template <>
 struct Packed<formats::Iq4Xs> : NibbleBlock {
   static constexpr int kOffset = 0;
@@ -216,13 +160,14 @@ struct KPairs {
   RF_DEVICE static UnitGroup find(uint64_t n) { return {n / 4 * 2 + n % 2, static_cast<uint32_t>(n / 2 % 2)}; }
 
   // d, dmin and the twelve bytes of scales, in four words. The scales of a pair of sub-blocks are neighbours in all of
-  // them, so both are extracted together.
+  // them, so both are extracted together. A mask chooses between the two halves' layouts: AMD's compiler makes a branch
+  // of a condition.
   RF_DEVICE static Group scaled(const Word4& levels, const Word4& header, uint64_t u, uint32_t g) {
     const uint32_t pair = u % 8 / 2, shift = pair % 2 * 16;
     const uint32_t first = header.v[1] >> shift, second = header.v[2] >> shift, third = header.v[3] >> shift;
-    const bool low = pair < 2;
-    const uint32_t scales = low ? first & 0x3F3Fu : (third & 0x0F0Fu) | (first >> 2 & 0x3030u);
-    const uint32_t minima = low ? second & 0x3F3Fu : (third >> 4 & 0x0F0Fu) | (second >> 2 & 0x3030u);
+    const uint32_t low = pair / 2 - 1u;  // all bits for pairs 0 and 1, none for 2 and 3
+    const uint32_t scales = (first & 0x3F3Fu & low) | (((third & 0x0F0Fu) | (first >> 2 & 0x3030u)) & ~low);
+    const uint32_t minima = (second & 0x3F3Fu & low) | (((third >> 4 & 0x0F0Fu) | (second >> 2 & 0x3030u)) & ~low);
     const float d = widen(F16{static_cast<uint16_t>(header.v[0])});
     const float dmin = widen(F16{static_cast<uint16_t>(header.v[0] >> 16)});
     return {levels, d * static_cast<float>(scales >> 8 * g & 0xFFu),
@@ -232,6 +177,7 @@ struct KPairs {
 
 template <>
 struct Packed<formats::Q4K> : KPairs {
+  static constexpr int kMiddle = 8;
   struct Raw {
     Word4 qs, header;
   };
@@ -245,6 +191,7 @@ struct Packed<formats::Q4K> : KPairs {
 
 template <>
 struct Packed<formats::Q5K> : KPairs {
+  static constexpr int kMiddle = 16;
   struct Raw {
     Word4 qs, qh, header;
   };
@@ -291,21 +238,9 @@ struct Packed<formats::Q6K> {
   }
 };
 
-// Q2_K and Q3_K: unit 2 H + h of a block's four holds, of half H, the 16-byte half h of all four runs of 32 weights.
-struct KRuns {
-  static constexpr uint32_t kGroups = 4;
-  RF_DEVICE static uint64_t place(uint64_t u, uint32_t g) { return u / 2 * 8 + 2 * g + u % 2; }
-  RF_DEVICE static UnitGroup find(uint64_t n) { return {n / 8 * 2 + n % 2, static_cast<uint32_t>(n % 8 / 2)}; }
-  RF_DEVICE static Word4 two_bits(const Word4& qs, uint32_t g) {
-    Word4 out;
-    for (int i = 0; i < 4; i++) out.v[i] = qs.v[i] >> 2 * g & 0x03030303u;
-    return out;
-  }
-};
-
 template <>
 struct Packed<formats::Q2K> : KRuns {
-  static constexpr int kOffset = 0;
+  static constexpr int kOffset = 0, kMiddle = 2;
   struct Raw {
     Word4 qs;
     float d, dmin;

@@ -52,10 +52,6 @@ RF_DEVICE float half_of(uint32_t bits) {
 RF_DEVICE float half_in(const uint8_t* at) {
   return widen(F16{*reinterpret_cast<const uint16_t*>(at)});
 }
-RF_DEVICE uint32_t add_halves(uint32_t a, uint32_t b) {
-  const __half2 sum = __hadd2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
-  return *reinterpret_cast<const uint32_t*>(&sum);
-}
 RF_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
   const __half2 product = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
   return *reinterpret_cast<const uint32_t*>(&product);

@@ -127,7 +127,10 @@ RF_DEVICE void look_up(uint32_t (&low_of)[2], uint32_t w, const LevelBytes& tabl
 // Values of the IQ4 formats, with an offset of 128 so that none is negative.
 RF_DEVICE void decode_iq4(uint32_t (&first)[2], uint32_t (&second)[2], uint32_t w) {
   uint32_t both[2];
-  look_up(both, w, {{0x3F2D1801u, 0x766A5D4Fu, 0xA6998D81u, 0xF1D9C5B5u}});
+  constexpr formats::FourBitLevels kLevels = formats::kIq4Levels;
+  constexpr LevelBytes kTable = {
+      {kLevels.word(0, 128), kLevels.word(1, 128), kLevels.word(2, 128), kLevels.word(3, 128)}};
+  look_up(both, w, kTable);
   for (int i = 0; i < 2; i++) {
     first[i] = both[i] & 0x00FF00FFu;
     second[i] = both[i] >> 8 & 0x00FF00FFu;

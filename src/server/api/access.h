@@ -1,9 +1,9 @@
 #pragma once
-// Who may ask: API keys, hosts and origins.
+// Access control: API keys, hosts and origins.
 //
-// A key is compared by its digest, all keys are looked at, and every byte of each: how long it takes says nothing.
-// A page of another site may reach a server on this machine through its visitor's browser; the Host it gives (its own
-// name, rebound to 127.0.0.1) and the Origin show it.
+// Keys are compared by digest, every byte of every key, so that the time reveals nothing about a key.
+// A page of another site may reach a server on this machine through the visitor's browser (DNS rebinding). Its Host
+// (the site's name, rebound to 127.0.0.1) and its Origin reveal it.
 //
 // Threads: any. Keys may be replaced at any time (set_keys).
 
@@ -31,9 +31,9 @@ struct ApiKeys {
   static Result<void> check(std::string_view key);
 };
 
-// Whom a request comes from.
+// The sender of a request.
 struct Client {
-  std::string owner = {};  // of the key, as a name that is safe to keep; empty: no key was needed
+  std::string owner = {};  // the key's digest; empty: no key was needed
   bool is_admin = false;
 
   // Names the key in logs: the first digits of its SHA-256 digest.
@@ -52,20 +52,20 @@ class Access {
   };
   explicit Access(const Rules& rules);
 
-  // From now on these keys count, for new requests.
+  // Replaces the keys, for new requests.
   void set_keys(const ApiKeys& keys);
   bool needs_key() const;
-  // Nothing when a key is needed and not there. Where keys are needed every credential that is given must be good, and
-  // each header may be there once.
+  // None: a key is needed and was not given. If keys are needed, every credential in the request must be valid, and
+  // each header may occur once.
   //
-  // Who may load and unload: with admin keys, their holders. With user keys alone, nobody, unless users are admins.
-  // Without any key, everybody.
+  // Admins (who may load and unload models): the holders of admin keys. With user keys only, nobody, unless
+  // users_are_admins. Without any key, everybody.
   std::optional<Client> identify(const Request& request) const;
 
   bool is_host_allowed(const Request& request) const;
-  // Whether answers may be read by pages of this origin.
+  // Whether pages of this origin may read answers.
   bool is_cors_origin(std::string_view origin) const;
-  // Whether the request comes from a page that may ask: this server's own, or one of an allowed origin.
+  // Whether the request comes from no page, from this server's own page, or from a page of an allowed origin.
   bool is_origin_allowed(const Request& request) const;
 
  private:

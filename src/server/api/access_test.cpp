@@ -310,7 +310,7 @@ TEST(Access, TimeSaysNothingAboutAKey) {
   EXPECT_LT(least, 4.5);
 }
 
-TEST_F(OpenTest, H13_OnlyThisMachinesNamesAreAnsweredTo) {
+TEST_F(OpenTest, OnlyThisMachinesNamesAreAnsweredTo) {
   for (const char* host :
        {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8080", "[::1]:65535"}) {
     EXPECT_EQ(ask("GET", "/v1/models", "", {{"host", host}}).status, 200) << host;

@@ -46,6 +46,8 @@ uint64_t expected_answer_bytes(std::span<const GenerationRequest> requests, uint
     const uint64_t n_tokens = std::min<uint64_t>(request.max_tokens.value_or(UINT32_MAX), n_context - n_prompt);
     const uint64_t n_logprobs = request.sampling.want_logprobs ? 1 + uint64_t{request.sampling.n_logprobs} : 0;
     n += n_tokens * (kUsualTokenBytes + n_logprobs * (kAroundLogprob + 5 * kUsualTokenBytes));
+    if (!request.n_prompt_logprobs) continue;
+    n += n_prompt * (1 + uint64_t{*request.n_prompt_logprobs}) * (kAroundLogprob + 5 * kUsualTokenBytes);
   }
   return n;
 }

@@ -25,8 +25,35 @@ struct Route {
 
 constexpr Route kRoutes[] = {
     {"POST", "/chat/completions", chat_completions, Where::worker, false, true},
+    {"POST", "/responses", create_response, Where::worker, false, true},
+    {"POST", "/responses/input_tokens", count_response_tokens, Where::worker, false, true},
+    {"GET", "/responses/", show_response, Where::worker},
+    {"DELETE", "/responses/", delete_response, Where::worker},
+    {"POST", "/responses/", cancel_response, Where::worker},
+    {"POST", "/messages", create_message, Where::worker, false, true},
+    {"POST", "/messages/count_tokens", count_message_tokens, Where::worker, false, true},
+    {"POST", "/api/chat", ollama_chat, Where::worker, false, true},
+    {"POST", "/api/generate", ollama_generate, Where::worker, false, true},
+    {"POST", "/api/embed", ollama_embed, Where::worker, false, true},
+    {"POST", "/api/embeddings", ollama_embeddings, Where::worker, false, true},
+    {"POST", "/api/show", ollama_show, Where::worker, false, true},
+    {"GET", "/api/tags", ollama_tags, Where::loop},
+    {"GET", "/api/ps", ollama_ps, Where::loop},
+    {"GET", "/api/version", ollama_version, Where::loop},
+    {"POST", "/api/pull", ollama_not_done, Where::loop},
+    {"POST", "/api/push", ollama_not_done, Where::loop},
+    {"POST", "/api/create", ollama_not_done, Where::loop},
+    {"POST", "/api/copy", ollama_not_done, Where::loop},
+    {"DELETE", "/api/delete", ollama_not_done, Where::loop},
     {"POST", "/completions", completions, Where::worker, false, true},
+    {"POST", "/completion", llama_completion, Where::worker, false, true},
+    {"POST", "/infill", llama_infill, Where::worker, false, true},
+    {"GET", "/props", llama_props, Where::worker, false, true},
+    {"GET", "/slots", llama_slots, Where::loop},
     {"POST", "/embeddings", embeddings, Where::worker, false, true},
+    {"POST", "/rerank", rerank, Where::worker, false, true},
+    {"POST", "/v2/rerank", rerank, Where::worker, false, true},
+    {"POST", "/reranking", rerank, Where::worker, false, true},
     {"GET", "/models", list_models, Where::loop},
     {"POST", "/models/load", load_model, Where::worker, false, true, false, true},
     {"POST", "/models/unload", unload_model, Where::worker, false, true, false, true},
@@ -50,7 +77,8 @@ constexpr size_t kLargeBodyBytes = 64u << 10;     // from here on a request is l
 
 constexpr std::string_view kAllowedHeaders =
     "Authorization, Content-Type, X-Api-Key, X-Request-Id, OpenAI-Organization, OpenAI-Project, "
-    "X-Stainless-Arch, X-Stainless-Lang, X-Stainless-OS, "
+    "Anthropic-Version, Anthropic-Beta, Anthropic-Dangerous-Direct-Browser-Access, X-Stainless-Arch, X-Stainless-Lang, "
+    "X-Stainless-OS, "
     "X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, "
     "X-Stainless-Runtime-Version, X-Stainless-Timeout, X-Stainless-Helper-Method";
 
@@ -128,16 +156,10 @@ void serve_asset(const Call& call, const PageAsset& asset) {
 struct Foreign {
   std::string_view prefix;  // of the path
   std::string_view message;
-  enum class Shape : uint8_t { openai, ollama, anthropic } shape = Shape::openai;
 };
 constexpr Foreign kForeign[] = {
-    {"/api/", "Ollama's API is not offered; use an OpenAI client with the base URL of this server and /v1.",
-     Foreign::Shape::ollama},
-    {"/messages", "Anthropic's Messages API is not offered; use /v1/chat/completions.", Foreign::Shape::anthropic},
-    {"/responses", "The Responses API is not offered; use /v1/chat/completions."},
-    {"/completion", "llama.cpp's own API is not offered; use /v1/completions or /v1/chat/completions."},
-    {"/infill", "llama.cpp's own API is not offered; use /v1/completions or /v1/chat/completions."},
-    {"/rerank", "Reranking is not offered."},
+    {"/api/", "Ollama's API has nothing at this path here."},
+    {"/messages", "Of Anthropic's API there are /v1/messages, /v1/messages/count_tokens and /v1/models."},
     {"/audio/", "Audio is not offered."},
     {"/images/", "Images are not offered."},
     {"/moderations", "Moderation is not offered."},
@@ -148,30 +170,28 @@ std::string_view path_of(const Request& request) {
   return std::string_view(request.target).substr(0, request.target.find('?'));
 }
 
-// 404, in the shape that the clients of that path read.
+// The clients of a path read errors in one shape.
+Dialect dialect_of(const Request& request) {
+  std::string_view path = path_of(request);
+  if (path.starts_with("/api/")) return Dialect::ollama;
+  if (path.starts_with("/v1/")) path.remove_prefix(3);
+  if (path == "/messages" || path.starts_with("/messages/")) return Dialect::anthropic;
+  const bool is_models = path == "/models" || path.starts_with("/models/");
+  return is_models && request.header("anthropic-version") ? Dialect::anthropic : Dialect::openai;
+}
+
 void refuse_path(const Call& call, std::string_view path) {
   if (path.starts_with("/v1/")) path.remove_prefix(3);
   const auto* const found =
       std::ranges::find_if(kForeign, [&](const Foreign& one) { return path.starts_with(one.prefix); });
   if (found == std::end(kForeign)) return call.refuse(ApiError::not_found("There is nothing at this path."));
-  const ApiError error = ApiError::not_found(std::string(found->message), "api_not_offered");
-  JsonWriter w;
-  switch (found->shape) {
-    case Foreign::Shape::openai:
-      return call.refuse(error);
-    case Foreign::Shape::ollama:
-      return call.respond(404, w.begin_object().key("error").value(error.message).end_object().take());
-    case Foreign::Shape::anthropic:
-      w.begin_object().key("type").value("error").key("error").begin_object();
-      w.key("type").value(error.type()).key("message").value(error.message);
-      return call.respond(404, w.end_object().end_object().take());
-  }
+  call.refuse(ApiError::not_found(std::string(found->message), "api_not_offered"));
 }
 
 void answer_options(const Call& call) {
-  std::vector<Header> headers = {{"Allow", "GET, HEAD, POST, OPTIONS"}};
+  std::vector<Header> headers = {{"Allow", "GET, HEAD, POST, DELETE, OPTIONS"}};
   if (!call.origin.empty()) {
-    headers.push_back({"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"});
+    headers.push_back({"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS"});
     headers.push_back({"Access-Control-Allow-Headers", std::string(kAllowedHeaders)});
     headers.push_back({"Access-Control-Max-Age", "3600"});
   }
@@ -274,7 +294,7 @@ Api::Judgement Api::judge(const Request& request, Port port) const {
     out.origin = *origin;
   out.is_options = request.method == "OPTIONS";
   if (out.is_options) return out;
-  if (request.method == "POST" && !access.is_origin_allowed(request)) {
+  if ((request.method == "POST" || request.method == "DELETE") && !access.is_origin_allowed(request)) {
     out.refusal = {.status = 403, .message = "Pages of this origin may not ask here.", .code = "origin_not_allowed"};
     return out;
   }
@@ -308,6 +328,7 @@ Api::Judgement Api::judge(const Request& request, Port port) const {
 void Api::dispatch(Call& call, Port port) const {
   Judgement judged = judge(call.exchange->request(), port);
   call.origin = std::move(judged.origin);
+  call.dialect = dialect_of(call.exchange->request());
   call.is_identified = judged.client.has_value();
   if (judged.client) {
     call.client = std::move(*judged.client);
@@ -318,7 +339,7 @@ void Api::dispatch(Call& call, Port port) const {
     call.record->note([&](RequestRecord::Facts& facts) { facts.error = judged.refusal->message; });
     ResponseHead head = judged.refusal->head();
     head.headers.insert(head.headers.end(), judged.headers.begin(), judged.headers.end());
-    return call.respond(std::move(head), judged.refusal->to_json());
+    return call.respond(std::move(head), judged.refusal->to_json(call.dialect, call.record->id()));
   }
   if (judged.is_options) return answer_options(call);
   if (judged.asset) {

@@ -1,9 +1,9 @@
 #pragma once
-// The HTTP API: exchanges in, each sent to its route, or refused. Knows no sockets.
+// The HTTP API: sends each exchange to its route or refuses it. Knows no sockets.
 //
-// Every route needs an API key when there are any, except those that say so here: /health, /ready, the page and its
-// parts, and OPTIONS. What a request is for is decided once, from its path as it was sent; whether it may is decided
-// from that alone. A path with tricks in it (//, .., %2e, ;) is the path of no route.
+// If API keys are set, every route needs one, except /health, /ready, the page and its parts, and OPTIONS. The route is
+// determined once, by the path as sent, and access by the route alone. Paths are not normalised: //, .., %2e and ;
+// match no route.
 //
 // A port for metrics (Port::metrics) has /metrics, /health and /ready, without a key, and nothing else.
 //
@@ -21,20 +21,20 @@ enum class Port : uint8_t { api, metrics };  // where a request came in
 
 class Api {
  public:
-  // `post_work` runs a function on a worker thread; `try_post_work` does so for a new request, and says no when too
-  // many wait. Without it all are taken.
+  // `post_work` runs a function on a worker thread. `try_post_work` does so for a new request, and returns false if the
+  // queue is full; without it every request is accepted.
   Api(ModelSource models, ApiOptions options, PostWork post_work, TryPostWork try_post_work = {});
 
   void handle(std::shared_ptr<Exchange> exchange, Port port = Port::api) const;
-  // How long a body the request may bring, by its head alone: SIZE_MAX leaves that to the server. Nothing: handle()
-  // refuses it whatever its body is.
+  // The allowed length of the body, by the head; SIZE_MAX: the server's limit. None: handle() refuses the request
+  // without its body.
   std::optional<size_t> judge_head(const Request& head, Port port = Port::api) const;
-  // The answer to what is not a request.
+  // The answer to a malformed request.
   std::pair<ResponseHead, std::string> answer_error(const HttpError& error) const;
 
-  // From now on these keys count.
+  // Replaces the keys, for new requests.
   void set_keys(const ApiKeys& keys);
-  // From now on requests for work get 503 and /ready says so.
+  // From now on /ready and new requests for work get 503.
   void begin_drain();
   Metrics& metrics() const { return shared_->metrics; }
 

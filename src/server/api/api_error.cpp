@@ -23,8 +23,42 @@ std::string_view ApiError::type() const {
   }
 }
 
-std::string ApiError::to_json() const {
+namespace {
+
+// Anthropic's names of errors follow from the status.
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+}  // namespace
+
+std::string ApiError::to_json(Dialect dialect, std::string_view request_id) const {
   JsonWriter w;
+  if (dialect == Dialect::ollama) return w.begin_object().key("error").value(message).end_object().take();
+  if (dialect == Dialect::anthropic) {
+    // Clients look for these words, and shorten their conversation.
+    const std::string said = code == "context_length_exceeded" ? "prompt is too long: " + message : message;
+    w.begin_object().key("type").value("error").key("error").begin_object();
+    w.key("type").value(anthropic_type(status)).key("message").value(said).end_object();
+    w.key("request_id");
+    request_id.empty() ? w.null() : w.value(request_id);
+    return w.end_object().take();
+  }
   w.begin_object().key("error").begin_object();
   w.key("message").value(message).key("type").value(type());
   w.key("param");

@@ -1,9 +1,9 @@
 #pragma once
-// What an API says when it cannot do what was asked: a status and the error object OpenAI's clients read.
+// An error answer of the API: a status and an error object, by default as OpenAI's clients read it.
 //
 //   {"error": {"message": "...", "type": "invalid_request_error", "param": "n", "code": null}}
 //
-// `code` is a string or null, never a number; 5xx only for what is not the client's doing, since clients repeat those.
+// `code` is a string or null, never a number. 5xx only for faults that are not the client's: clients repeat those.
 
 #include <optional>
 #include <string>
@@ -16,6 +16,9 @@
 
 namespace rocmforge::server {
 
+// The API whose error format is used.
+enum class Dialect : uint8_t { openai, anthropic, ollama };
+
 struct ApiError {
   int status = 400;
   std::string message;
@@ -25,7 +28,7 @@ struct ApiError {
   JsonObject more = {};                 // further members of the object
 
   std::string_view type() const;  // follows from the status
-  std::string to_json() const;
+  std::string to_json(Dialect dialect = Dialect::openai, std::string_view request_id = {}) const;
   ResponseHead head() const;
 
   static ApiError bad_param(std::string param, std::string message, std::string code = {});
@@ -37,7 +40,7 @@ struct ApiError {
   static ApiError unavailable(std::string message, std::string code, int retry_after);
   static ApiError context_length(uint64_t n_context, uint64_t n_prompt, uint64_t n_answer);
   static ApiError from(const HttpError& error);
-  // Says nothing of the server's files: what a model's load complained about goes to the log.
+  // Reveals nothing about the server's files: the message of a failed load goes to the log.
   static ApiError from(const Error& error);
 };
 

@@ -66,8 +66,8 @@ struct ParsedBody {
 
 }  // namespace
 
-std::string make_id(std::string_view prefix) {
-  return fmt::format("{}-{:016x}{:08x}", prefix, random_bits(), random_bits() >> 32);
+std::string make_id(std::string_view prefix, char separator) {
+  return fmt::format("{}{}{:016x}{:08x}", prefix, separator, random_bits(), random_bits() >> 32);
 }
 
 ResponseHead Call::complete(ResponseHead head) const {
@@ -77,10 +77,12 @@ ResponseHead Call::complete(ResponseHead head) const {
     ignored = facts.ignored;
   });
   head.headers.push_back({"X-Request-Id", record->id()});
+  if (dialect == Dialect::anthropic) head.headers.push_back({"Request-Id", record->id()});  // as its clients read it
   if (!ignored.empty()) head.headers.push_back({"X-Rocmforge-Ignored", std::move(ignored)});
   if (!origin.empty()) {
     head.headers.push_back({"Access-Control-Allow-Origin", origin});
-    head.headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, X-Rocmforge-Ignored, Retry-After"});
+    head.headers.push_back(
+        {"Access-Control-Expose-Headers", "X-Request-Id, Request-Id, X-Rocmforge-Ignored, Retry-After"});
     head.headers.push_back({"Vary", "Origin"});
   }
   shared->metrics.answered(head.status);
@@ -89,6 +91,10 @@ ResponseHead Call::complete(ResponseHead head) const {
 
 void Call::tell_ignored(std::string names) const {
   record->note([&](RequestRecord::Facts& facts) { facts.ignored = std::move(names); });
+}
+
+uint64_t parsed_bytes(std::string_view json) {
+  return parsed_size(json).n_bytes;
 }
 
 void Call::respond(ResponseHead head, std::string body) const {
@@ -107,15 +113,13 @@ void Call::refuse(const ApiError& error) const {
   ApiError said = error;
   if (said.status == 429) said.status = shared->options.overload_status;  // 429 means a full queue, nothing else
   record->note([&](RequestRecord::Facts& facts) { facts.error = said.message; });
-  respond(said.head(), said.to_json());
+  respond(said.head(), said.to_json(dialect, record->id()));
 }
 
-void Call::start_event_stream() const {
-  ResponseHead head{.content_type = "text/event-stream",
-                    .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
-                    .ping = ":\n\n"};
+void Call::start_stream(ResponseHead head) const {
+  const std::string ping = head.ping;
   exchange->start_stream(complete(std::move(head)));
-  exchange->write(":\n\n");  // the client sees a living stream before the prompt is computed
+  if (ping.starts_with(':')) exchange->write(ping);  // the client sees a living stream before the prompt is computed
 }
 
 void Call::give_up(const std::exception& why) const noexcept {
@@ -126,7 +130,7 @@ void Call::give_up(const std::exception& why) const noexcept {
         is_short ? ApiError::out_of_memory()
                  : ApiError{.status = 500, .message = "The server failed at this request.", .code = "internal_error"};
     record->note([&](RequestRecord::Facts& facts) { facts.error = error.message; });
-    exchange->give_up(complete(error.head()), error.to_json());
+    exchange->give_up(complete(error.head()), error.to_json(dialect, record->id()));
   } catch (const std::exception&) {  // not even an error can be said
     exchange->cancel();
   }
@@ -146,7 +150,7 @@ bool Call::hold_answer(uint64_t n_bytes, std::string_view param, std::string_vie
   return false;
 }
 
-std::shared_ptr<const JsonValue> Call::read_body() const {
+std::shared_ptr<JsonValue> Call::read_body() const {
   if (is_abandoned()) return nullptr;
   const Exchange::Body body = exchange->take_body();
   const ParsedSize size = parsed_size(body.bytes);
@@ -185,7 +189,10 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   const std::string name = fields.text("model", kMaxModelNameBytes).value_or("");
   const bool wait = fields.boolean("wait_for_model").value_or(true);
   if (fields.error()) return refuse(*fields.error());
-  const std::string wanted = name.empty() ? shared->models.default_name() : name;
+  const auto alias = shared->options.aliases.find(name);
+  const std::string wanted = name.empty()                             ? shared->models.default_name()
+                             : alias == shared->options.aliases.end() ? name
+                                                                      : alias->second;
   record->note([&](RequestRecord::Facts& facts) { facts.model = wanted; });
   // Whoever takes it answers: the model, when it comes, or who does not wait for it. What a request holds goes with it.
   struct Waiting {

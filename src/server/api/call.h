@@ -16,9 +16,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "server/api/access.h"
+#include "server/api/answer_memory.h"
 #include "server/api/api_error.h"
 #include "server/api/request_log.h"
 #include "server/api/request_table.h"
+#include "server/api/response_store.h"
 #include "server/api/served_model.h"
 #include "server/http/exchange.h"
 #include "server/http/workers.h"
@@ -31,6 +33,10 @@ struct ApiOptions {
   std::string fingerprint = "rocmforge";  // system_fingerprint: the build
   uint32_t n_context = 0;                 // as ModelOptions: what was asked for, to tell clients
   int overload_status = 429;              // of a request that finds the queue full; proxies retry on 503
+  uint32_t n_parallel = 64;               // requests of a model that run at once, to tell clients
+  // Further names of models, to which requests may go: llama.cpp's and Claude Code's clients ask for some of their own.
+  std::map<std::string, std::string, std::less<>> aliases = {};
+  SamplingOptions sampling = {};  // where a request says nothing; the seed is not used
   // /health is not ok when an engine with work has ended no step and read no weights for so long,
   Duration stuck_after = std::chrono::seconds(120);
   // or a worker has been at one piece of work for so long.
@@ -40,6 +46,9 @@ struct ApiOptions {
   uint64_t max_parsed_bytes = 64u << 20, max_bytes_of_parsed = 256u << 20;
   // An answer in one piece, and all that are being made or sent.
   uint64_t max_answer_bytes = 64u << 20, max_bytes_of_answers = 256u << 20;
+  ResponseStore::Limits responses = {};  // answers of the Responses API that are kept
+  // The tokens of answers that may come back as history: four bytes each.
+  ResponseStore::Limits answer_tokens = {.max_count = 4000, .max_bytes = 8u << 20, .max_bytes_of_all = 64u << 20};
   Clock clock = system_clock();
 };
 
@@ -73,13 +82,18 @@ struct ApiShared {
   std::shared_ptr<ByteBudget> parsed, answers;
   std::atomic<bool> is_draining = false;
   LoadWatch load_watch = {};
+  ResponseStore responses{options.responses, options.clock};
+  AnswerMemory known_answers{options.answer_tokens, options.clock};
 
   void post_work(std::function<void()> work, WorkSize size = WorkSize::small) { post(std::move(work), size); }
 };
 
 // A new id, "chatcmpl-5f3a...", of 96 random bits: who has seen some cannot guess others, and an id is what
 // /cancel asks for.
-std::string make_id(std::string_view prefix);
+std::string make_id(std::string_view prefix, char separator = '-');
+
+// At least what a JSON text takes in memory when it is parsed.
+uint64_t parsed_bytes(std::string_view json);
 
 struct Call {
   std::shared_ptr<ApiShared> shared;
@@ -88,6 +102,7 @@ struct Call {
   Client client;         // see is_identified
   std::string argument;  // the rest of the path, for routes that take one
   std::string origin;    // allowed to read the answer
+  Dialect dialect = Dialect::openai;
   TimePoint arrived{};
   bool is_identified = false;  // false: a key is needed and was not given; only open routes are reached
   WorkSize work_size = WorkSize::small;
@@ -96,7 +111,7 @@ struct Call {
   void respond(int status, std::string json, std::vector<Header> headers = {}) const;
   void refuse(const ApiError& error) const;
   void respond(ResponseHead head, std::string body) const;
-  void start_event_stream() const;
+  void start_stream(ResponseHead head) const;
 
   // Names members of the body that have no effect, in a header of the answer to come; "": there are none.
   void tell_ignored(std::string names) const;
@@ -120,7 +135,7 @@ struct Call {
 
   // The body as a JSON object, counted while it lives. Refuses and gives null when it is not one, or too large; null
   // also when the client has left.
-  std::shared_ptr<const JsonValue> read_body() const;
+  std::shared_ptr<JsonValue> read_body() const;
 
   // Calls `then` on a worker thread with the model that the request names in `model`, or refuses.
   using WithModel = std::function<void(ModelRef)>;

@@ -26,7 +26,7 @@ class ChatTest : public ScriptedApi {
   }
 };
 
-TEST_F(ChatTest, B01_HeadersOfStreamsAndOthers) {
+TEST_F(ChatTest, HeadersOfStreamsAndOthers) {
   const Answer streamed = stream("");
   EXPECT_EQ(streamed.head.content_type, "text/event-stream");
   EXPECT_EQ(*streamed.header("Cache-Control"), "no-cache");
@@ -36,7 +36,7 @@ TEST_F(ChatTest, B01_HeadersOfStreamsAndOthers) {
   EXPECT_EQ(answer_of(exchange).head.content_type, "application/json");
 }
 
-TEST_F(ChatTest, B02_EventsAreOneLineOfJsonAndEndWithDone) {
+TEST_F(ChatTest, EventsAreOneLineOfJsonAndEndWithDone) {
   const Answer answer = stream("", {" two\nlines", "\xff bad \xe2\x82"});
   const auto events = answer.events();
   ASSERT_GE(events.size(), 5u);
@@ -48,7 +48,7 @@ TEST_F(ChatTest, B02_EventsAreOneLineOfJsonAndEndWithDone) {
   }
 }
 
-TEST_F(ChatTest, B03_AStreamLivesBeforeItsFirstToken) {
+TEST_F(ChatTest, AStreamLivesBeforeItsFirstToken) {
   const auto exchange = send("POST", kChat, chat("\"stream\":true"));
   const Answer answer = answer_of(exchange);
   EXPECT_EQ(answer.status, 200);
@@ -57,7 +57,7 @@ TEST_F(ChatTest, B03_AStreamLivesBeforeItsFirstToken) {
   EXPECT_FALSE(answer.is_finished);
 }
 
-TEST_F(ChatTest, B04_AnErrorInAStreamIsItsLastEvent) {
+TEST_F(ChatTest, AnErrorInAStreamIsItsLastEvent) {
   const auto exchange = send("POST", kChat, chat("\"stream\":true"));
   send_tokens(0, {" a"});
   submitted_[0].send(
@@ -73,13 +73,13 @@ TEST_F(ChatTest, B04_AnErrorInAStreamIsItsLastEvent) {
   EXPECT_TRUE(answer.is_finished);
 }
 
-TEST_F(ChatTest, B04_NoNormalChunkHasAnErrorKey) {
+TEST_F(ChatTest, NoNormalChunkHasAnErrorKey) {
   for (const std::string& event : stream("\"stream_options\":{\"include_usage\":true}").events()) {
     EXPECT_EQ(event.find("\"error\""), std::string::npos);
   }
 }
 
-TEST_F(ChatTest, B06_PathsWithAndWithoutPrefixSlashAndQuery) {
+TEST_F(ChatTest, PathsWithAndWithoutPrefixSlashAndQuery) {
   for (const char* path :
        {"/v1/chat/completions", "/chat/completions", "/v1/chat/completions/", "/chat/completions?beta=true"}) {
     send("POST", path, chat());
@@ -87,7 +87,7 @@ TEST_F(ChatTest, B06_PathsWithAndWithoutPrefixSlashAndQuery) {
   EXPECT_EQ(submitted_.size(), 4u);
 }
 
-TEST_F(ChatTest, B07_ErrorsHaveFourKeysAndStringCodes) {
+TEST_F(ChatTest, ErrorsHaveFourKeysAndStringCodes) {
   for (const std::string& body :
        {std::string("{"), std::string("[]"), std::string("{}"), chat("\"n\":0"), chat("\"model\":\"none\"")}) {
     const JsonValue json = post(kChat, body).json();
@@ -103,7 +103,7 @@ TEST_F(ChatTest, B07_ErrorsHaveFourKeysAndStringCodes) {
   }
 }
 
-TEST_F(ChatTest, B08_StatusFollowsTheCause) {
+TEST_F(ChatTest, StatusFollowsTheCause) {
   EXPECT_EQ(post(kChat, "{\"messages\":").status, 400);
   EXPECT_EQ(post(kChat, chat("\"model\":\"gpt-4\"")).status, 404);
   EXPECT_EQ(text(at(post(kChat, chat("\"model\":\"gpt-4\"")).json(), "error", "code")), "model_not_found");
@@ -130,7 +130,7 @@ TEST_F(ChatTest, B08_StatusFollowsTheCause) {
   EXPECT_EQ(broken.body.find("/secret"), std::string::npos);
 }
 
-TEST_F(ChatTest, B08_AModelThatIsNotReadyAndNotToBeWaitedFor) {
+TEST_F(ChatTest, AModelThatIsNotReadyAndNotToBeWaitedFor) {
   is_ready_ = false;
   const Answer answer = post(kChat, chat("\"wait_for_model\":false"));
   EXPECT_EQ(answer.status, 503);
@@ -149,7 +149,7 @@ TEST_F(ChatTest, B08_AModelThatIsNotReadyAndNotToBeWaitedFor) {
   EXPECT_EQ(submitted_.size(), 2u);
 }
 
-TEST_F(ChatTest, B09_TheContextsEndHasTheWordsClientsLookFor) {
+TEST_F(ChatTest, TheContextsEndHasTheWordsClientsLookFor) {
   for (const std::string& body : {chat("\"max_tokens\":1024"), R"({"messages":[{"role":"user","content":")" +
                                                                    std::string(20'000, 'x') + R"("}]})"}) {
     const Answer answer = post(kChat, body);
@@ -163,7 +163,7 @@ TEST_F(ChatTest, B09_TheContextsEndHasTheWordsClientsLookFor) {
   EXPECT_TRUE(submitted_.empty());
 }
 
-TEST_F(ChatTest, B14_TheRestHeldForAStopComesBeforeTheEnd) {
+TEST_F(ChatTest, TheRestHeldForAStopComesBeforeTheEnd) {
   const auto exchange = send("POST", kChat, chat("\"stream\":true"));
   send_tokens(0, {" a", ""});
   send_finish(0, FinishReason::length, " held");
@@ -173,7 +173,7 @@ TEST_F(ChatTest, B14_TheRestHeldForAStopComesBeforeTheEnd) {
   EXPECT_EQ(text(at(*parse_json(events[3]), "choices", 0, "finish_reason")), "length");
 }
 
-TEST_F(ChatTest, B15_SeveralChoicesHaveSeedsInARowAndInterleave) {
+TEST_F(ChatTest, SeveralChoicesHaveSeedsInARowAndInterleave) {
   const auto exchange = send("POST", kChat, chat("\"n\":2,\"seed\":41,\"stream\":true"));
   ASSERT_EQ(submitted_.size(), 2u);
   EXPECT_EQ(submitted_[0].request.sampling.seed, 41u);
@@ -188,7 +188,7 @@ TEST_F(ChatTest, B15_SeveralChoicesHaveSeedsInARowAndInterleave) {
   EXPECT_EQ(rest.events().back(), "[DONE]");
 }
 
-TEST_F(ChatTest, B15_IndicesOfChoices) {
+TEST_F(ChatTest, IndicesOfChoices) {
   const auto exchange = send("POST", kChat, chat("\"n\":3"));
   for (size_t i : {2u, 0u, 1u}) {
     submitted_[i].send(TokenEvent{.token = TokenId(5), .text = std::to_string(i)});
@@ -203,7 +203,7 @@ TEST_F(ChatTest, B15_IndicesOfChoices) {
   EXPECT_EQ(text(at(json, "usage", "completion_tokens")), "9");
 }
 
-TEST_F(ChatTest, B15_AChoiceThatIsNotAcceptedEndsTheOthers) {
+TEST_F(ChatTest, AChoiceThatIsNotAcceptedEndsTheOthers) {
   refuse_with_ = ErrorCode::queue_full;
   refuse_from_ = 2;
   const auto exchange = send("POST", kChat, chat("\"n\":4,\"stream\":true"));
@@ -238,13 +238,13 @@ TEST_F(ChatTest, MemoryThatRunsOutEndsItsRequestOnly) {
   }
 }
 
-TEST_F(ChatTest, B16_RequestsWithoutSeedGetDifferentOnes) {
+TEST_F(ChatTest, RequestsWithoutSeedGetDifferentOnes) {
   send("POST", kChat, chat());
   send("POST", kChat, chat());
   EXPECT_NE(submitted_[0].request.sampling.seed, submitted_[1].request.sampling.seed);
 }
 
-TEST_F(ChatTest, B17_TheWholeObject) {
+TEST_F(ChatTest, TheWholeObject) {
   const auto exchange = send("POST", kChat, chat("\"model\":\"org/story:q4\""));
   send_tokens(0, {" Hello", " w\"o\xc0"});
   send_finish(0);
@@ -264,7 +264,7 @@ TEST_F(ChatTest, B17_TheWholeObject) {
   EXPECT_EQ(text(at(json, "choices", 0, "finish_reason")), "stop");
 }
 
-TEST_F(ChatTest, B18_B19_ChunksOfAStream) {
+TEST_F(ChatTest, ChunksOfAStream) {
   const auto events = stream("").events();
   ASSERT_EQ(events.size(), 5u);
   const JsonValue first = *parse_json(events[0]), second = *parse_json(events[1]), last = *parse_json(events[3]);
@@ -281,7 +281,7 @@ TEST_F(ChatTest, B18_B19_ChunksOfAStream) {
   }
 }
 
-TEST_F(ChatTest, B21_UsageComesWhenAskedFor) {
+TEST_F(ChatTest, UsageComesWhenAskedFor) {
   const auto events = stream(R"("stream_options":{"include_usage":true})").events();
   ASSERT_EQ(events.size(), 6u);
   for (size_t i = 0; i < 4; i++) EXPECT_TRUE(at(*parse_json(events[i]), "usage").is_null());
@@ -297,7 +297,7 @@ TEST_F(ChatTest, B21_UsageComesWhenAskedFor) {
   expect_refused(chat(R"("stream_options":{"include_usage":true})"), "stream_options");
 }
 
-TEST_F(ChatTest, B22_LogprobsOfWholesAndStreams) {
+TEST_F(ChatTest, LogprobsOfWholesAndStreams) {
   const TokenLogprobs logprobs{.logprob = -0.5f, .top = {{TokenId(300), -0.5f}, {TokenId(301), -INFINITY}}};
   for (const bool streaming : {false, true}) {
     submitted_.clear();

@@ -77,13 +77,26 @@ class Reader {
         take(&member, param, Notation::choice);
       else if (key == "grammar")
         take(&member, param, Notation::gbnf);
+      else if (key == "whitespace_pattern")
+        take_white_space(&member, param);
+      else if (key == "disable_any_whitespace")
+        has_white_space_ = !is_true(member, param);
       else
         fields_.refuse(param, "is not supported.", kUnsupported);
     }
   }
 
+  void take_white_space(const JsonValue* pattern, const std::string& param) {
+    if (!pattern || asks_for_nothing(*pattern)) return;
+    const auto* text = pattern->as<std::string>();
+    if (!text) return fields_.refuse(param, "must be a regular expression.");
+    white_space_ = *text;
+  }
+
   std::optional<AskedConstraint> result() {
     if (asked_.empty() || fields_.error()) return {};
+    asked_[0].source.schema.has_white_space = has_white_space_;
+    asked_[0].source.schema.white_space = white_space_;
     if (asked_.size() > 1) {
       fields_.refuse(asked_[1].param, fmt::format("cannot be combined with '{}'.", asked_[0].param), kUnsupported);
       return {};
@@ -92,8 +105,16 @@ class Reader {
   }
 
  private:
+  bool is_true(const JsonValue& value, const std::string& param) {
+    const auto* flag = value.as<bool>();
+    if (!flag) fields_.refuse(param, "must be a boolean.");
+    return flag && *flag;
+  }
+
   Fields& fields_;
   std::vector<AskedConstraint> asked_;
+  bool has_white_space_ = true;
+  std::optional<std::string> white_space_;
 };
 
 }  // namespace
@@ -109,26 +130,45 @@ std::optional<AskedConstraint> read_constraint(Fields& fields) {
   reader.take("guided_regex", Notation::regex);
   reader.take("guided_choice", Notation::choice);
   reader.take("guided_grammar", Notation::gbnf);
+  reader.take_white_space(fields.find("guided_whitespace_pattern"), "guided_whitespace_pattern");
   reader.take_structured_outputs();
-  return reader.result();
-}
-
-std::optional<ConstraintChoice> read_constraint(Fields& fields, const ServedModel& model) {
-  const auto asked = read_constraint(fields);
-  if (!asked) return {};
-  if (!model.constrain) {
-    fields.refuse(asked->param.substr(0, asked->param.find('.')), "is not supported by this model.", kUnsupported);
-    return {};
-  }
-  if (const JsonValue* stop = fields.find("stop"); stop && !asks_for_nothing(*stop)) {
+  auto asked = reader.result();
+  if (const JsonValue* stop = asked ? fields.find("stop") : nullptr; stop && !asks_for_nothing(*stop)) {
     fields.refuse("stop", fmt::format("cannot be combined with '{}', whose text it would cut.", asked->param),
                   kUnsupported);
     return {};
   }
-  auto made = model.constrain(asked->source);
+  return asked;
+}
+
+void read_constraint_options(Fields& fields, std::optional<ConstraintChoice>& constraint) {
+  const auto on_length = fields.text("on_length", 64);
+  const bool closes = on_length == "close";
+  if (on_length && !closes && on_length != "cut") fields.refuse("on_length", "must be 'close' or 'cut'.");
+  const bool jumps = fields.boolean("jump_forward").value_or(true);
+  if (!constraint) return;
+  constraint->closes_at_length = closes;
+  constraint->jumps = jumps;
+}
+
+void refuse_constraints(Fields& fields, const std::string& param) {
+  fields.refuse(param.substr(0, param.find('.')), "is not supported by this model.", kUnsupported);
+}
+
+void refuse_constraint(Fields& fields, const std::string& param, const Error& error) {
+  fields.refuse(param, fmt::format("cannot be enforced: {}", error.message),
+                error.code == ErrorCode::unsupported ? kUnsupported : "invalid_constraint");
+}
+
+std::optional<ConstraintChoice> compile_constraint(Fields& fields, const AskedConstraint& asked,
+                                                   const ServedModel& model) {
+  if (!model.constrain) {
+    refuse_constraints(fields, asked.param);
+    return {};
+  }
+  auto made = model.constrain(asked.source);
   if (made.ok()) return *std::move(made);
-  fields.refuse(asked->param, fmt::format("cannot be enforced: {}", made.error().message),
-                made.error().code == ErrorCode::unsupported ? kUnsupported : "invalid_constraint");
+  refuse_constraint(fields, asked.param, made.error());
   return {};
 }
 

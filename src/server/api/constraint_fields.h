@@ -15,10 +15,17 @@ struct AskedConstraint {
   grammar::Source source;
 };
 
-// Refuses in `fields` what is malformed, and two forms at once.
+// Refuses in `fields` what is malformed, two forms at once, and what cannot be combined with them.
 std::optional<AskedConstraint> read_constraint(Fields& fields);
 
 // The same, compiled for the model; refuses what cannot be enforced, naming keyword and JSON pointer.
-std::optional<ConstraintChoice> read_constraint(Fields& fields, const ServedModel& model);
+std::optional<ConstraintChoice> compile_constraint(Fields& fields, const AskedConstraint& asked,
+                                                   const ServedModel& model);
+// on_length: "close" brings an answer to a valid end before it reaches the limit of its length, "cut" (the default)
+// does not. jump_forward: false asks the model for every token, also where only one text can follow.
+void read_constraint_options(Fields& fields, std::optional<ConstraintChoice>& constraint);
+// What to say where a model has no constraints, and of a constraint that could not be compiled.
+void refuse_constraints(Fields& fields, const std::string& param);
+void refuse_constraint(Fields& fields, const std::string& param, const Error& error);
 
 }  // namespace rocmforge::server

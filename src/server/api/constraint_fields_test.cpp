@@ -19,15 +19,18 @@ class ConstraintFieldsTest : public ScriptedApi {
  protected:
   void SetUp() override {
     ScriptedApi::SetUp();
-    constraints_ = std::make_unique<grammar::VocabularyConstraints>(*tokenizer_);
     model_->constrain = [this](const grammar::Source& source) -> Result<ConstraintChoice> {
       sources_.push_back(source);
       auto made = TRY(constraints_->compile(source));
       return ConstraintChoice{.constraint = std::move(made), .vocabulary = constraints_->vocabulary()};
     };
+    model_->constrain_message = [this, constrain = model_->constrain_message](const chat::MessageRules& rules,
+                                                                              std::optional<uint32_t> budget) {
+      if (rules.answer) sources_.push_back(*rules.answer);
+      return constrain(rules, budget);
+    };
   }
 
-  std::unique_ptr<grammar::VocabularyConstraints> constraints_;
   std::vector<grammar::Source> sources_;
 };
 
@@ -75,6 +78,33 @@ TEST_F(ConstraintFieldsTest, WhatCannotBeEnforcedIsRefusedByKeywordAndPointer) {
     EXPECT_EQ(post(kChat, chat(wrong)).status, 400) << wrong;
   }
   EXPECT_TRUE(submitted_.empty());
+}
+
+TEST_F(ConstraintFieldsTest, WhiteSpaceAndTheEndAtTheLimitAreTheClients) {
+  for (const bool is_chat : {true, false}) {
+    submitted_.clear();
+    sources_.clear();
+    const std::string members =
+        R"("structured_outputs":{"json":{"type":"array"},"disable_any_whitespace":true,"whitespace_pattern":" ?"},)"
+        R"("on_length":"close","jump_forward":false)";
+    send("POST", is_chat ? kChat : "/v1/completions", is_chat ? chat(members) : R"({"prompt":"Once",)" + members + "}");
+    ASSERT_EQ(submitted_.size(), 1u);
+    ASSERT_EQ(sources_.size(), 1u);
+    EXPECT_FALSE(sources_[0].schema.has_white_space);
+    EXPECT_EQ(sources_[0].schema.white_space, " ?");
+    EXPECT_TRUE(submitted_[0].request.constraint->closes_at_length);
+    EXPECT_FALSE(submitted_[0].request.constraint->jumps);
+  }
+  submitted_.clear();
+  send("POST", kChat, chat(R"("regex":"a+","on_length":"cut")"));
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_FALSE(submitted_[0].request.constraint->closes_at_length);
+  EXPECT_TRUE(submitted_[0].request.constraint->jumps);
+  for (const char* wrong : {R"("on_length":"stop")", R"("jump_forward":1)",
+                            R"("structured_outputs":{"json":{},"disable_any_whitespace":3})",
+                            R"("guided_json":{},"guided_whitespace_pattern":"(")"}) {
+    EXPECT_EQ(post(kChat, chat(wrong)).status, 400) << wrong;
+  }
 }
 
 TEST_F(ConstraintFieldsTest, ASchemaCanBeCheckedWithoutAModel) {

@@ -27,9 +27,10 @@ class Deliveries : public std::enable_shared_from_this<Deliveries> {
     return std::shared_ptr<Deliveries>(new Deliveries(std::move(post)));
   }
 
-  // What an engine is given in place of `receiver`, which is also destroyed after its last event and not by the engine.
+  // Returns a receiver for the engine that queues events for `receiver`. `receiver` is destroyed after its last event,
+  // never by the engine.
   EventReceiver to(EventReceiver receiver);
-  // The event loop has ended: what waits is delivered here, and what comes from now on by those who bring it.
+  // Call it when the event loop has ended: delivers queued events; later events are delivered by the calling thread.
   void close();
 
  private:
@@ -40,15 +41,15 @@ class Deliveries : public std::enable_shared_from_this<Deliveries> {
 
   explicit Deliveries(Post post) : post_(std::move(post)) {}
   void push(Delivery delivery);
-  bool wake_loop() noexcept;  // false: it has ended, or there is no memory to wake it with
+  bool wake_loop() noexcept;  // false: the loop has ended, or memory ran out
   void deliver();
 
   std::mutex delivering_;  // held while receivers are called: one at a time, in order
   std::vector<Delivery> taken_;
-  std::mutex mutex_;  // guards these two; never held while the loop is woken, which would only wait for it
+  std::mutex mutex_;  // guards the next two members; not held while the loop is woken, which would wait for it
   std::vector<Delivery> waiting_;
   bool is_posted_ = false;
-  std::mutex posting_;  // guards what follows, also while it is called: after close() the loop may be gone
+  std::mutex posting_;  // guards post_, also during its call: after close() the loop may be destroyed
   Post post_;           // empty: closed
 };
 

@@ -5,9 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <mutex>
-#include <new>
 
+#include "server/api/embedding_run.h"
 #include "server/api/generation_fields.h"
 #include "server/api/request_fields.h"
 #include "server/api/routes.h"
@@ -15,8 +14,7 @@
 namespace rocmforge::server {
 namespace {
 
-constexpr size_t kMaxInputs = 2048;
-constexpr size_t kMaxUnderWay = 16;  // of one request's inputs, so that it leaves room in the queue
+constexpr size_t kMaxInputs = 8192;
 
 std::string to_base64(std::span<const float> values) {
   static_assert(std::endian::native == std::endian::little);
@@ -43,7 +41,14 @@ void shorten(std::vector<float>& values, size_t n) {
   for (float& v : values) v *= scale;
 }
 
+struct PoolingName {
+  std::string_view name;
+  Pooling pooling;
+};
+constexpr PoolingName kPoolings[] = {{"mean", Pooling::mean}, {"cls", Pooling::first}, {"last", Pooling::last}};
+
 struct EmbeddingFields {
+  EmbeddingShape shape = EmbeddingShape::openai;
   std::vector<std::vector<TokenId>> inputs;
   Pooling pooling = Pooling::mean;
   size_t n_dimensions = 0;  // 0: all
@@ -59,128 +64,53 @@ uint64_t max_answer_bytes(const EmbeddingFields& fields, const ServedModel& mode
   return (fields.inputs.size() + 1) * kAround + fields.inputs.size() * n_values * (fields.base64 ? 6 : 16);
 }
 
-// Submits the inputs, a few at a time, and answers when all are back.
-class EmbeddingRun : public std::enable_shared_from_this<EmbeddingRun> {
- public:
-  EmbeddingRun(Call call, ModelRef model, EmbeddingFields fields)
-      : call_(std::move(call)), fields_(std::move(fields)), model_(std::move(model)), results_(fields_.inputs.size()) {
-    for (const auto& input : fields_.inputs) n_tokens_ += input.size();
-  }
-  // An engine that had no memory left may have dropped it.
-  ~EmbeddingRun() {
-    if (!is_over_) call_.give_up(std::bad_alloc());
-  }
+void write_numbers(JsonWriter& w, std::span<const float> values) {
+  w.begin_array();
+  for (const float v : values) w.value(v);
+  w.end_array();
+}
 
-  void start() {
-    call_.exchange->on_cancel([weak = weak_from_this(), shared = call_.shared] {
-      shared->post_work([weak] {
-        if (const auto run = weak.lock()) run->cancel();
-      });
-    });
-    for (size_t i = 0; i < std::min(kMaxUnderWay, results_.size()); i++) submit_next();
+// Ollama's answer; that of its older path has one vector.
+std::string to_ollama_json(const EmbeddingFields& fields, uint64_t n_tokens,
+                           const std::vector<std::vector<float>>& results) {
+  JsonWriter w;
+  w.begin_object();
+  if (fields.shape == EmbeddingShape::ollama_old) {
+    write_numbers(w.key("embedding"), results[0]);
+    return w.end_object().take();
   }
+  w.key("model").value(fields.model).key("embeddings").begin_array();
+  for (const auto& values : results) write_numbers(w, values);
+  w.end_array().key("prompt_eval_count").value(n_tokens);
+  return w.end_object().take();
+}
 
- private:
-  void submit_next() {
-    std::unique_lock lock(mutex_);
-    if (is_over_ || n_submitted_ == results_.size()) return;
-    const size_t index = n_submitted_++;
-    const ModelRef model = model_;
-    lock.unlock();
-    const auto receive = [self = shared_from_this(), index](RequestEvent&& event) {
-      auto* last = std::get_if<FinishEvent>(&event);
-      if (last && !self->call_.attempt([&] { self->finish(index, std::move(*last)); })) self->cancel();
-    };
-    const auto accepted = model->embed({.tokens = std::move(fields_.inputs[index]),
-                                        .pooling = fields_.pooling,
-                                        .client = ClientId(call_.client.number())},
-                                       receive);
-    lock.lock();
-    if (!accepted.ok()) return refuse(accepted.error());
-    ids_.push_back(*accepted);
-    if (is_over_) model->cancel(*accepted);
+// The answer, when all embeddings are back.
+std::string to_json(const EmbeddingFields& fields, uint64_t n_tokens, std::vector<std::vector<float>> results) {
+  for (auto& values : results) {
+    if (fields.n_dimensions > 0 && fields.n_dimensions < values.size()) shorten(values, fields.n_dimensions);
   }
-
-  void finish(size_t index, FinishEvent&& event) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_over_) return;
-      if (event.reason == FinishReason::error) return refuse(*event.error);
-      results_[index] = std::move(event.embedding);
-      if (fields_.n_dimensions > 0 && fields_.n_dimensions < results_[index].size()) {
-        shorten(results_[index], fields_.n_dimensions);
-      }
-      n_finished_++;
+  if (fields.shape != EmbeddingShape::openai) return to_ollama_json(fields, n_tokens, results);
+  JsonWriter w;
+  w.begin_object().key("object").value("list").key("data").begin_array();
+  for (size_t i = 0; i < results.size(); i++) {
+    w.begin_object().key("object").value("embedding").key("index").value(uint64_t{i}).key("embedding");
+    if (fields.base64) {
+      w.value(to_base64(results[i]));
+    } else {
+      write_numbers(w, results[i]);
     }
-    call_.shared->post_work([self = shared_from_this()] {
-      if (!self->call_.attempt([&] { self->go_on(); })) self->cancel();
-    });
+    w.end_object();
   }
+  w.end_array().key("model").value(fields.model).key("usage").begin_object();
+  w.key("prompt_tokens").value(n_tokens).key("total_tokens").value(n_tokens);
+  return w.end_object().end_object().take();
+}
 
-  // On a worker: many numbers take a while to be written.
-  void go_on() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (n_finished_ == results_.size() && !std::exchange(is_over_, true)) {
-        call_.respond(200, to_json());
-        return release();
-      }
-    }
-    submit_next();
-  }
-
-  // With mutex_ held.
-  void refuse(const Error& error) {
-    if (std::exchange(is_over_, true)) return;
-    call_.refuse(ApiError::from(error));
-    for (const RequestId id : ids_) model_->cancel(id);
-    release();
-  }
-  void release() {
-    call_.shared->post_work([model = std::move(model_)] {});
-  }
-
-  void cancel() {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(is_over_, true)) return;
-    for (const RequestId id : ids_) model_->cancel(id);
-    release();
-  }
-
-  std::string to_json() const {
-    JsonWriter w;
-    w.begin_object().key("object").value("list").key("data").begin_array();
-    for (size_t i = 0; i < results_.size(); i++) {
-      w.begin_object().key("object").value("embedding").key("index").value(uint64_t{i}).key("embedding");
-      if (fields_.base64) {
-        w.value(to_base64(results_[i]));
-      } else {
-        w.begin_array();
-        for (const float v : results_[i]) w.value(v);
-        w.end_array();
-      }
-      w.end_object();
-    }
-    w.end_array().key("model").value(fields_.model).key("usage").begin_object();
-    w.key("prompt_tokens").value(n_tokens_).key("total_tokens").value(n_tokens_);
-    return w.end_object().end_object().take();
-  }
-
-  const Call call_;
-  EmbeddingFields fields_;
-  uint64_t n_tokens_ = 0;
-  std::mutex mutex_;
-  ModelRef model_;  // until the answer is complete
-  std::vector<std::vector<float>> results_;
-  std::vector<RequestId> ids_;
-  size_t n_submitted_ = 0, n_finished_ = 0;
-  bool is_over_ = false;
-};
-
-void add_input(Fields& fields, const ServedModel& model, const JsonValue& value,
+void add_input(Fields& fields, const ServedModel& model, const SizeCheck& check_size, const JsonValue& value,
                std::vector<std::vector<TokenId>>& out) {
   if (const auto* text = value.as<std::string>()) {
-    if (auto error = check_size(text->size(), model, "input")) return fields.refuse(std::move(*error));
+    if (auto error = check_size(text->size(), "input")) return fields.refuse(std::move(*error));
     auto tokens = model.tokenizer->encode(*text, {.add_bos = true, .add_eos = true});
     if (!tokens.ok()) return fields.refuse(ApiError::from(tokens.error()));
     if (text->empty() || tokens->empty()) return fields.refuse("input", "must not hold an empty text.");
@@ -201,23 +131,28 @@ EmbeddingFields read_fields(Fields& fields, const Call& call, const ServedModel&
   if (!out.base64 && format != "float") fields.refuse("encoding_format", "must be \"float\" or \"base64\".");
   out.pooling = model.pooling;
   if (const auto pooling = fields.text("pooling")) {
-    if (*pooling != "mean" && *pooling != "last") fields.refuse("pooling", "must be \"mean\" or \"last\".");
-    out.pooling = *pooling == "last" ? Pooling::last : Pooling::mean;
+    const auto known = std::ranges::find(kPoolings, *pooling, &PoolingName::name);
+    if (known == std::end(kPoolings)) {
+      fields.refuse("pooling", "must be \"mean\", \"cls\" or \"last\".");
+    } else {
+      out.pooling = known->pooling;
+    }
   }
   fields.text("user");  // without effect, and yet of no other type
   out.n_dimensions = static_cast<size_t>(fields.integer("dimensions", 1, model.n_embedding).value_or(0));
+  const SizeCheck check_size(model);
   const JsonValue* input = fields.find("input");
   const auto* array = input ? input->as<JsonArray>() : nullptr;
   if (!input) {
     fields.refuse("input", "must be a string, an array of strings, token ids or an array of those.");
   } else if (!array || is_token_array(*array)) {
-    add_input(fields, model, *input, out.inputs);
+    add_input(fields, model, check_size, *input, out.inputs);
   } else if (array->empty() || array->size() > kMaxInputs) {
     fields.refuse("input", fmt::format("must hold 1 to {} texts.", kMaxInputs));
   } else {
     for (const JsonValue& one : *array) {
       if (fields.error() || call.is_abandoned()) break;
-      add_input(fields, model, one, out.inputs);
+      add_input(fields, model, check_size, one, out.inputs);
     }
   }
   return out;
@@ -227,11 +162,15 @@ EmbeddingFields read_fields(Fields& fields, const Call& call, const ServedModel&
 
 void embeddings(const Call& call) {
   const auto body = call.read_body();
-  if (!body) return;
-  call.with_model(*body, [call, body](ModelRef model) {
+  if (body) embed_texts(call, body, EmbeddingShape::openai);
+}
+
+void embed_texts(const Call& call, const std::shared_ptr<JsonValue>& body, EmbeddingShape shape) {
+  call.with_model(*body, [call, body, shape](ModelRef model) {
     Fields fields(*body);
     refuse_unsupported(fields, FieldFamily::embeddings);
     EmbeddingFields read = read_fields(fields, call, *model);
+    read.shape = shape;
     if (call.is_abandoned()) return;
     if (fields.error()) return call.refuse(*fields.error());
     call.tell_ignored(ignored_names(fields));
@@ -245,9 +184,23 @@ void embeddings(const Call& call) {
       error.param = "input";
       return call.refuse(error);
     }
+    if (read.pooling == Pooling::rank) {
+      return call.refuse(ApiError::bad_param(
+          "model", "This model is a reranker: use /v1/rerank, or name a 'pooling' to have embeddings of it.",
+          "unsupported_feature"));
+    }
     constexpr std::string_view kAdvice = "Send fewer inputs at a time, or ask for fewer dimensions or for base64.";
     if (!call.hold_answer(max_answer_bytes(read, *model), "input", kAdvice)) return;
-    std::make_shared<EmbeddingRun>(call, std::move(model), std::move(read))->start();
+    uint64_t n_tokens = 0;
+    for (const auto& input : read.inputs) n_tokens += input.size();
+    auto texts = std::move(read.inputs);
+    const Pooling pooling = read.pooling;
+    std::make_shared<EmbeddingRun>(
+        call, std::move(model), std::move(texts), pooling,
+        [body, fields = std::move(read), n_tokens](auto results) {  // the body counts what came of it
+          return to_json(fields, n_tokens, std::move(results));
+        })
+        ->start();
   });
 }
 

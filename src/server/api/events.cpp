@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/utf8.h"
 
 namespace rocmforge::server {
@@ -10,13 +11,9 @@ namespace {
 
 constexpr float kVeryUnlikely = -9999.0f;  // what OpenAI writes where JSON has no minus infinity
 
-float shown(float logprob) {
-  return std::isfinite(logprob) ? std::max(logprob, kVeryUnlikely) : kVeryUnlikely;
-}
-
 void write_token(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, TokenId token, float logprob) {
   const std::string_view bytes = tokenizer.token_text(token);
-  w.key("token").value(to_valid_utf8(bytes)).key("logprob").value(shown(logprob)).key("bytes").begin_array();
+  w.key("token").value(to_valid_utf8(bytes)).key("logprob").value(shown_logprob(logprob)).key("bytes").begin_array();
   for (const char c : bytes) w.value(static_cast<int>(static_cast<uint8_t>(c)));
   w.end_array();
 }
@@ -26,6 +23,16 @@ uint64_t n_characters(std::string_view text) {
 }
 
 }  // namespace
+
+float shown_logprob(float logprob) {
+  return std::isfinite(logprob) ? std::max(logprob, kVeryUnlikely) : kVeryUnlikely;
+}
+
+ResponseHead event_stream_head() {
+  return {.content_type = "text/event-stream",
+          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+          .ping = ":\n\n"};
+}
 
 std::string event_of(std::string_view json) {
   std::string out = "data: ";
@@ -70,30 +77,35 @@ void write_chat_logprob(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, To
 }
 
 void write_completion_logprobs(JsonWriter& w, const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> tokens,
-                               std::span<const TokenLogprobs> logprobs, uint64_t& offset) {
-  const size_t n = std::min(tokens.size(), logprobs.size());
+                               std::span<const TokenLogprobs* const> logprobs, uint64_t& offset) {
+  CHECK(tokens.size() == logprobs.size());
+  const size_t n = tokens.size();
   std::vector<std::string> texts;
   for (size_t i = 0; i < n; i++) texts.push_back(to_valid_utf8(tokenizer.token_text(tokens[i])));
   w.begin_object().key("tokens").begin_array();
   for (const std::string& text : texts) w.value(text);
   w.end_array().key("token_logprobs").begin_array();
-  for (size_t i = 0; i < n; i++) w.value(shown(logprobs[i].logprob));
+  for (const TokenLogprobs* one : logprobs) one ? w.value(shown_logprob(one->logprob)) : w.null();
   w.end_array().key("top_logprobs").begin_array();
-  for (size_t i = 0; i < n; i++) {
+  for (const TokenLogprobs* of_token : logprobs) {
+    if (!of_token) {
+      w.null();
+      continue;
+    }
     w.begin_object();
     std::vector<std::string> seen;  // two tokens may have one text: a key may stand once
-    for (const TokenLogprob& one : logprobs[i].top) {
+    for (const TokenLogprob& one : of_token->top) {
       const std::string text = to_valid_utf8(tokenizer.token_text(one.token));
       if (std::ranges::find(seen, text) != seen.end()) continue;
       seen.push_back(text);
-      w.key(text).value(shown(one.logprob));
+      w.key(text).value(shown_logprob(one.logprob));
     }
     w.end_object();
   }
   w.end_array().key("text_offset").begin_array();
-  for (const std::string& text : texts) {
+  for (size_t i = 0; i < n; i++) {
     w.value(offset);
-    offset += n_characters(text);
+    if (tokenizer.is_shown(tokens[i])) offset += n_characters(texts[i]);
   }
   w.end_array().end_object();
 }

@@ -1,9 +1,9 @@
 #pragma once
-// Reads the members of a request's JSON object: each by its name, type and range.
+// Reads the members of a request's JSON object by name, type and range.
 //
-// Null is absent; an unknown member is ignored; a known one of the wrong type or outside its range is an error that
-// names it. The first error is kept and everything read after it is absent, so that a caller asks once, at the end.
-// Ranges are written so that NaN is outside all of them.
+// Null counts as absent. A member of the wrong type or outside its range is an error that names the member. After the
+// first error every member reads as absent, so that a caller checks error() once, at the end. NaN is outside all
+// ranges.
 
 #include <cstdint>
 #include <optional>
@@ -28,7 +28,7 @@ class Fields {
   // The member, unless it is absent or null.
   const JsonValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // The members that nobody has asked for so far, in their order; the first `kMaxUnread` of them.
+  // The members that were not read so far, in order; at most `kMaxUnread`.
   static constexpr size_t kMaxUnread = 256;
   std::vector<std::string_view> unread() const;
 
@@ -43,7 +43,7 @@ class Fields {
   const JsonValue& object_;
   std::string prefix_;
   std::optional<ApiError> error_;
-  mutable std::vector<std::string> asked_;  // for
+  mutable std::vector<std::string> asked_;  // names of members read
 };
 
 // The integer that a number is, if it is one: 3 and 3.0, not 3.5.

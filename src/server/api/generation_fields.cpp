@@ -3,49 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "base/random.h"
 #include "server/api/constraint_fields.h"
+#include "server/api/sampling_fields.h"
 
 namespace rocmforge::server {
 namespace {
 
 constexpr int64_t kMaxAnswerTokens = INT32_MAX;
-
-void read_float(Fields& fields, std::string_view name, double least, double most, float& out) {
-  if (const auto value = fields.number(name, least, most)) out = static_cast<float>(*value);
-}
-
-void read_sampling(Fields& fields, const ServedModel& model, SamplingOptions& out) {
-  read_float(fields, "temperature", 0, 100, out.temperature);
-  read_float(fields, "top_p", 0, 1, out.top_p);
-  read_float(fields, "min_p", 0, 1, out.min_p);
-  read_float(fields, "presence_penalty", -2, 2, out.presence_penalty);
-  read_float(fields, "frequency_penalty", -2, 2, out.frequency_penalty);
-  read_float(fields, "repeat_penalty", 0.01, 100, out.repetition_penalty);      // llama.cpp's name
-  read_float(fields, "repetition_penalty", 0.01, 100, out.repetition_penalty);  // vLLM's
-  // -1 is how vLLM's clients say "all".
-  if (const auto k = fields.integer("top_k", -1, INT32_MAX))
-    out.top_k = static_cast<uint32_t>(std::max<int64_t>(0, *k));
-  if (const auto n = fields.integer("repeat_last_n", -1, INT32_MAX)) out.penalty_last_n = static_cast<int32_t>(*n);
-  const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
-  out.seed = seed ? static_cast<uint64_t>(*seed) : random_bits();
-
-  const JsonObject* biases = fields.object("logit_bias", kMaxLogitBiases);
-  for (const auto& [key, value] : biases ? *biases : JsonObject{}) {
-    int32_t id = -1;
-    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
-    const auto bias = as_number(value);
-    if (failure != std::errc() || end != key.data() + key.size() || !model.tokenizer->contains(TokenId(id))) {
-      fields.refuse("logit_bias", fmt::format("has '{}', which is no token id of this model.", key.substr(0, 20)));
-    } else if (!bias || !(-100 <= *bias && *bias <= 100)) {
-      fields.refuse("logit_bias", "must give every token a number from -100 to 100.");
-    } else {
-      out.logit_bias.push_back({TokenId(id), static_cast<float>(*bias)});
-    }
-  }
-}
 
 void read_stop(Fields& fields, std::vector<std::string>& out) {
   const JsonValue* stop = fields.find("stop");
@@ -66,23 +31,39 @@ void read_stop(Fields& fields, std::vector<std::string>& out) {
   for (const JsonValue& one : *all) add(one);
 }
 
+void read_length(Fields& fields, int64_t min_answer, GenerationRequest& out) {
+  // llama.cpp's name, whose clients say -1 for "to the end of the context".
+  const auto n_predict = fields.integer("n_predict", -1, kMaxAnswerTokens);
+  if (n_predict && *n_predict == 0 && min_answer > 0) fields.refuse("n_predict", "must not be 0.");
+  if (n_predict && *n_predict >= 0) out.max_tokens = static_cast<uint32_t>(*n_predict);
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {  // the later counts
+    if (const auto n = fields.integer(name, min_answer, kMaxAnswerTokens)) out.max_tokens = static_cast<uint32_t>(*n);
+  }
+  out.min_tokens = static_cast<uint32_t>(fields.integer("min_tokens", 0, kMaxAnswerTokens).value_or(0));
+}
+
+void read_stop_tokens(Fields& fields, const ServedModel& model, GenerationRequest& out) {
+  const JsonArray* ids = fields.array("stop_token_ids", kMaxStopTokens);
+  if (!ids || ids->empty()) return;
+  out.stop_tokens = read_tokens(fields, "stop_token_ids", *ids, *model.tokenizer).value_or(std::vector<TokenId>{});
+}
+
 }  // namespace
 
-GenerationFields read_generation(Fields& fields, const Call& call, const ServedModel& model) {
+GenerationFields read_generation(Fields& fields, const Call& call, const ServedModel& model, int64_t min_answer) {
   GenerationFields out;
   out.model = fields.text("model").value_or("");
   if (out.model.empty()) out.model = model.name;
+  out.request.sampling = call.shared->options.sampling;
   read_sampling(fields, model, out.request.sampling);
   read_stop(fields, out.request.stop);
-  for (const char* name : {"max_tokens", "max_completion_tokens"}) {  // the later counts
-    if (const auto n = fields.integer(name, 1, kMaxAnswerTokens)) out.request.max_tokens = static_cast<uint32_t>(*n);
-  }
+  read_length(fields, min_answer, out.request);
+  read_stop_tokens(fields, model, out.request);
   out.request.ignore_end_of_text = fields.boolean("ignore_eos").value_or(false);
   out.request.cache_salt = call.client.owner + fields.text("cache_salt", 256).value_or("");
   out.request.client = ClientId(call.client.number());
   if (!fields.boolean("cache_prompt").value_or(true)) out.request.cache_salt += make_id("/alone");
   fields.text("user");  // without effect, and yet of no other type
-  out.request.constraint = read_constraint(fields, model);
   out.n = static_cast<uint32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.stream = fields.boolean("stream").value_or(false);
   if (const JsonValue* options = fields.find("stream_options")) {
@@ -91,6 +72,14 @@ GenerationFields read_generation(Fields& fields, const Call& call, const ServedM
     if (inner.error()) fields.refuse(*inner.error());
     if (!out.stream) fields.refuse("stream_options", "is only for streams.");
   }
+  return out;
+}
+
+GenerationFields read_constrained_generation(Fields& fields, const Call& call, const ServedModel& model,
+                                             int64_t min_answer) {
+  GenerationFields out = read_generation(fields, call, model, min_answer);
+  if (const auto asked = read_constraint(fields)) out.request.constraint = compile_constraint(fields, *asked, model);
+  read_constraint_options(fields, out.request.constraint);
   return out;
 }
 
@@ -117,13 +106,15 @@ std::optional<std::vector<TokenId>> read_tokens(Fields& fields, std::string_view
   return tokens;
 }
 
-std::optional<ApiError> check_size(size_t n_bytes, const ServedModel& model, std::string_view param) {
+SizeCheck::SizeCheck(const ServedModel& model) : n_context_(model.n_context) {
   const tokenizer::Vocabulary& vocabulary = model.tokenizer->vocabulary();
-  size_t longest = 1;
-  for (size_t i = 0; i < vocabulary.size(); i++) longest = std::max(longest, vocabulary.tokens[i].size());
-  const size_t n_least = n_bytes / longest;  // tokens
-  if (n_least <= model.n_context) return {};
-  ApiError error = ApiError::context_length(model.n_context, n_least, 1);
+  for (size_t i = 0; i < vocabulary.size(); i++) longest_token_ = std::max(longest_token_, vocabulary.tokens[i].size());
+}
+
+std::optional<ApiError> SizeCheck::operator()(size_t n_bytes, std::string_view param) const {
+  const size_t n_least = n_bytes / longest_token_;  // tokens
+  if (n_least <= n_context_) return {};
+  ApiError error = ApiError::context_length(n_context_, n_least, 1);
   error.param = param;
   return error;
 }

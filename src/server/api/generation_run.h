@@ -8,6 +8,8 @@
 //   std::string last(uint32_t choice, const ChoiceSoFar& so_far, const FinishEvent& event);
 //   std::string end(const RequestUsage& total);                         // events that close the stream
 //   std::string whole(std::span<const ChoiceSoFar>, const RequestUsage& total);
+//   ResponseHead stream_head();                                         // if it is not event_stream_head()
+//   std::string failure(const ApiError& error);                         // if a failing stream does not end as OpenAI's
 //
 // Threads: start() and whole() on workers; events on the event loop, one at a time; cancel() on any. Chunks wait in
 // `held_` until every choice was accepted: a stream that has begun can no longer be answered with a status.
@@ -18,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,8 +36,10 @@ namespace rocmforge::server {
 struct ChoiceSoFar {
   std::string text;
   std::vector<TokenId> tokens;
-  std::vector<TokenLogprobs> logprobs;  // one per token when asked for
+  std::vector<TokenLogprobs> logprobs;              // one per token when asked for
+  std::vector<TokenLogprobs> prompt_logprobs = {};  // of the prompt's tokens from the second on, when asked for
   FinishReason reason = FinishReason::stop;
+  std::optional<uint32_t> stopped_by = {};  // which stop string
   bool is_finished = false;
 };
 
@@ -63,7 +68,8 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
         metrics_(call_.shared->metrics.model(model->name)),
         model_(std::move(model)),
         choices_(n_choices),
-        last_token_(n_choices, call_.arrived) {}
+        last_token_(n_choices, call_.arrived),
+        kept_(call_.shared->answers) {}
 
   void submit(std::vector<GenerationRequest> requests) {
     const ModelRef model = model_;
@@ -123,7 +129,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     const std::lock_guard lock(mutex_);
     is_open_ = true;
     if (shape_.is_stream()) {
-      call_.start_event_stream();
+      call_.start_stream(stream_head());
       for (uint32_t i = 0; i < choices_.size(); i++) write(shape_.first(i));
     }
     for (auto& [choice, event] : std::exchange(held_, {})) handle(choice, std::move(event));
@@ -189,7 +195,10 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     so_far.tokens.push_back(event.token);
     n_generated_++;
     call_.shared->requests.update(id_, [&](RequestStatus& status) { status.n_generated = n_generated_; });
-    if (shape_.is_stream()) return write(shape_.token(choice, event));
+    if (shape_.is_stream()) {
+      if (keeps_stream() && !keep_token(event)) return;
+      return write(shape_.token(choice, event));
+    }
     n_answer_bytes_ += token_answer_bytes(*model_->tokenizer, event);
     if (!hold_longer_answer()) return;
     so_far.text += event.text;
@@ -200,6 +209,8 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     ChoiceSoFar& so_far = choices_[choice];
     so_far.is_finished = true;
     so_far.reason = event.reason;
+    so_far.stopped_by = event.stopped_by;
+    so_far.prompt_logprobs = std::move(event.prompt_logprobs);
     if (event.reason == FinishReason::error) return fail(*event.error);
     so_far.text += event.text;
     if (choice % n_per_prompt_ == 0) {
@@ -212,13 +223,13 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     total_.decode_seconds = std::max(total_.decode_seconds, event.usage.decode_seconds);
     metrics_.finished(seconds(call_.shared->options.clock() - call_.arrived), event.usage.n_prompt,
                       event.usage.n_generated);
-    if (shape_.is_stream()) write(shape_.last(choice, so_far, event));
+    if (shape_.is_stream()) write_end(shape_.last(choice, so_far, event));
     n_finished_++;
     if (n_finished_ < choices_.size()) return;
     is_over_ = true;
     end_record(std::string(finish_name(event.reason)));
     if (shape_.is_stream()) {
-      write(shape_.end(total_));
+      write_end(shape_.end(total_));
       call_.exchange->finish();
       return release();
     }
@@ -231,6 +242,29 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     });
   }
 
+  // What a stream's last event says again is counted until then. False: there is no room for more, and the request has
+  // failed.
+  bool keep_token(const TokenEvent& event) {
+    constexpr uint64_t kStep = 16u << 10;
+    const uint64_t most = call_.shared->options.max_answer_bytes;
+    n_answer_bytes_ += 2 * token_answer_bytes(*model_->tokenizer, event);
+    if (n_answer_bytes_ <= std::min(most, kept_.bytes())) return true;
+    if (n_answer_bytes_ > most) {
+      fail(too_long());
+    } else if (!kept_.resize(n_answer_bytes_ + kStep)) {
+      fail(ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+    }
+    return !is_over_;
+  }
+
+  ApiError too_long() const {
+    return {.status = 400,
+            .message = fmt::format("The answer became longer than {} bytes. Ask for fewer tokens, choices or logprobs, "
+                                   "or for a stream.",
+                                   call_.shared->options.max_answer_bytes),
+            .code = "answer_too_large"};
+  }
+
   // Its tokens are longer than usual. False: there is no room for them, and the request has failed.
   bool hold_longer_answer() {
     const uint64_t most = call_.shared->options.max_answer_bytes;
@@ -238,12 +272,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     n_held_bytes_ = std::min(most, n_answer_bytes_ + n_answer_bytes_ / 8);
     const bool is_too_long = n_answer_bytes_ > most;
     if (!is_too_long && call_.exchange->resize_answer(n_held_bytes_)) return true;
-    fail(is_too_long ? ApiError{.status = 400,
-                                .message = fmt::format("The answer became longer than {} bytes. Ask for fewer tokens, "
-                                                       "choices or logprobs, or for a stream.",
-                                                       most),
-                                .code = "answer_too_large"}
-                     : ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
+    fail(is_too_long ? too_long() : ApiError::unavailable("Too many large answers at once.", "answers_too_large", 1));
     return false;
   }
 
@@ -253,8 +282,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     is_over_ = true;
     call_.record->note([&](RequestRecord::Facts& facts) { facts.error = said.message; });
     if (shape_.is_stream()) {
-      write(event_of(said.to_json()));
-      write(kDoneEvent);
+      write_end(failure(said));
       call_.exchange->finish();
     } else {
       call_.refuse(said);
@@ -264,6 +292,23 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
     release();
   }
 
+  ResponseHead stream_head() {
+    if constexpr (requires { shape_.stream_head(); }) return shape_.stream_head();
+    return event_stream_head();
+  }
+  std::string failure(const ApiError& said) {
+    if constexpr (requires { shape_.failure(said); }) return shape_.failure(said);
+    return event_of(said.to_json()).append(kDoneEvent);
+  }
+  bool keeps_stream() const {
+    if constexpr (requires { shape_.keeps_stream(); }) return shape_.keeps_stream();
+    return false;
+  }
+  // The end of a stream may say the whole answer again: more than a client that reads well may leave unread.
+  void write_end(std::string_view events) {
+    if (keeps_stream()) call_.exchange->allow_unsent(events.size());
+    write(events);
+  }
   void write(std::string_view events) {
     if (!events.empty()) call_.exchange->write(events);
   }
@@ -294,6 +339,7 @@ class GenerationRun : public std::enable_shared_from_this<GenerationRun<Shape>> 
   std::vector<std::pair<uint32_t, RequestEvent>> held_;
   RequestUsage total_;
   uint64_t n_answer_bytes_ = 0, n_held_bytes_ = 0;  // of an answer in one piece: so far, and counted for it
+  ByteHold kept_;                                   // of what a stream keeps
   uint32_t n_generated_ = 0;
   size_t n_finished_ = 0;
   bool is_open_ = false;

@@ -141,6 +141,70 @@ TEST_F(HeldBytesTest, ParsedRequestsAreBounded) {
   EXPECT_EQ(answer_of(send("POST", "/v1/completions", half)).status, 0);
 }
 
+// An item may hold more than the model reads of it.
+std::string item_of(size_t n_bytes) {
+  return R"({"id":"msg_a","role":"user","content":"Once","x":")" + std::string(n_bytes, 'a') + "\"}";
+}
+
+TEST_F(HeldBytesTest, ItemsThatARequestBringsBackAreCountedEachTime) {
+  ApiOptions options;
+  options.max_parsed_bytes = 400'000;
+  start(options);
+  send("POST", "/v1/responses", R"({"input":[)" + item_of(20'000) + "]}");
+  ASSERT_EQ(submitted_.size(), 1u);
+  send_tokens(0, {" a"});
+  send_finish(0);
+  const auto referring = [](int n) {
+    std::string items = R"({"id":"msg_a"})";
+    for (int i = 1; i < n; i++) items += R"(,{"type":"item_reference","id":"msg_a"})";
+    return R"({"input":[)" + items + "]}";
+  };
+  send("POST", "/v1/responses", referring(3));
+  EXPECT_EQ(submitted_.size(), 2u);
+  const Answer refused = post("/v1/responses", referring(10));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(text(at(refused.json(), "error", "code")), "request_too_large");
+  EXPECT_EQ(submitted_.size(), 2u);
+}
+
+TEST_F(HeldBytesTest, ARequestCountsUntilItsAnswerNeedsItNoMore) {
+  ApiOptions options;
+  for (const std::string& more :
+       {std::string(), R"(,"store":false,"metadata":{"a":")" + std::string(20'000, 'a') + "\"}"}) {
+    options.max_bytes_of_parsed = 30'000 + more.size();
+    start(options);
+    submitted_.clear();
+    const std::string body = R"({"input":[)" + item_of(20'000) + "]" + more + "}";
+    const auto running = send("POST", "/v1/responses", body);
+    ASSERT_EQ(submitted_.size(), 1u) << more.size();
+    EXPECT_EQ(post("/v1/responses", body).status, 503) << "the first one still holds its input";
+    send_tokens(0, {" a"});
+    send_finish(0);
+    EXPECT_EQ(answer_of(running).status, 200);
+    submitted_.clear();  // with its receivers
+    send("POST", "/v1/responses", body);
+    EXPECT_EQ(submitted_.size(), 1u);
+  }
+}
+
+TEST_F(HeldBytesTest, TextsToEmbedCountUntilTheyAreBack) {
+  ApiOptions options;
+  options.max_bytes_of_parsed = 2'000;
+  start(options);
+  const std::string body = R"({"input":[")" + std::string(1000, 'a') + R"(","b"]})";
+  const auto running = send("POST", "/v1/embeddings", body);
+  ASSERT_EQ(embedded_.size(), 2u);
+  EXPECT_EQ(post("/v1/embeddings", body).status, 503);
+  for (auto& [request, send_event] : embedded_) {
+    send_event(FinishEvent{.embedding = std::vector<float>(512, 1.0f)});
+    do_work();
+  }
+  EXPECT_EQ(answer_of(running).status, 200);
+  embedded_.clear();
+  send("POST", "/v1/embeddings", body);
+  EXPECT_EQ(embedded_.size(), 2u);
+}
+
 TEST_F(HeldBytesTest, AFullQueueOfWorkIsSaid) {
   is_queue_full_ = true;
   const Answer answer = post("/v1/completions", R"({"prompt":"Once"})");

@@ -7,16 +7,10 @@
 #include "server/api/fields.h"
 #include "server/api/routes.h"
 #include "server/api/state_names.h"
+#include "server/api/times.h"
 
 namespace rocmforge::server {
 namespace {
-
-// Tokens of one request: what the model was made for may be more than is served.
-uint32_t served_context(const ModelEntry& entry, uint32_t n_asked) {
-  uint32_t n = n_asked != 0 ? n_asked : std::min(entry.facts->n_context_train, kDefaultContext);
-  if (entry.engine && entry.engine->n_pages != 0) n = std::min(n, entry.engine->n_pages * kPageTokens);
-  return n;
-}
 
 void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.begin_object().key("id").value(entry.name).key("object").value("model");
@@ -41,6 +35,26 @@ void write_model(JsonWriter& w, const ModelEntry& entry, uint32_t n_asked) {
   w.end_object();
 }
 
+// As Anthropic's clients read it.
+void write_anthropic(JsonWriter& w, const ModelEntry& entry) {
+  const bool is_named = entry.facts && !entry.facts->name.empty();
+  w.begin_object().key("type").value("model").key("id").value(entry.name);
+  w.key("display_name").value(is_named ? entry.facts->name : entry.name);
+  w.key("created_at").value(rfc3339(entry.modified_seconds)).end_object();
+}
+
+void list_anthropic(const Call& call) {
+  const auto models = named_models(*call.shared);
+  JsonWriter w;
+  w.begin_object().key("data").begin_array();
+  for (const ModelEntry& entry : models) write_anthropic(w, entry);
+  w.end_array().key("has_more").value(false).key("first_id");
+  models.empty() ? w.null() : w.value(models.front().name);
+  w.key("last_id");
+  models.empty() ? w.null() : w.value(models.back().name);
+  call.respond(200, w.end_object().take());
+}
+
 // Begins `what` with the model that the body names, unless there is nothing to do.
 void change_model(const Call& call, const std::function<Result<ModelState>(std::string_view)>& what,
                   std::string_view (*status_after)(ModelState)) {
@@ -60,6 +74,25 @@ void change_model(const Call& call, const std::function<Result<ModelState>(std::
 
 }  // namespace
 
+std::vector<ModelEntry> named_models(const ApiShared& shared) {
+  std::vector<ModelEntry> models = shared.models.list();
+  const size_t n_own = models.size();
+  for (const auto& [alias, name] : shared.options.aliases) {
+    const auto own = std::ranges::find(models, name, &ModelEntry::name);
+    if (own == models.end() || static_cast<size_t>(own - models.begin()) >= n_own) continue;
+    ModelEntry entry = *own;
+    entry.name = alias;
+    models.push_back(std::move(entry));
+  }
+  return models;
+}
+
+uint32_t served_context(const ModelEntry& entry, uint32_t n_asked) {
+  uint32_t n = n_asked != 0 ? n_asked : std::min(entry.facts->n_context_train, kDefaultContext);
+  if (entry.engine && entry.engine->n_pages != 0) n = std::min(n, entry.engine->n_pages * kPageTokens);
+  return n;
+}
+
 std::string_view state_name(ModelState state) {
   switch (state) {
     case ModelState::unloaded:
@@ -75,18 +108,20 @@ std::string_view state_name(ModelState state) {
 }
 
 void list_models(const Call& call) {
+  if (call.dialect == Dialect::anthropic) return list_anthropic(call);
   JsonWriter w;
   w.begin_object().key("object").value("list").key("data").begin_array();
-  for (const ModelEntry& entry : call.shared->models.list()) write_model(w, entry, call.shared->options.n_context);
+  for (const ModelEntry& entry : named_models(*call.shared)) write_model(w, entry, call.shared->options.n_context);
   call.respond(200, w.end_array().end_object().take());
 }
 
 void show_model(const Call& call) {
-  const auto models = call.shared->models.list();
+  const auto models = named_models(*call.shared);
   const auto found = std::ranges::find(models, call.argument, &ModelEntry::name);
   if (found == models.end()) return call.refuse(ApiError::model_not_found());
   JsonWriter w;
-  write_model(w, *found, call.shared->options.n_context);
+  call.dialect == Dialect::anthropic ? write_anthropic(w, *found)
+                                     : write_model(w, *found, call.shared->options.n_context);
   call.respond(200, w.take());
 }
 

@@ -45,7 +45,7 @@ class NativeShape {
 void answer(const Call& call, const JsonValue& body, ModelRef model, bool is_stream) {
   Fields fields(body);
   refuse_unsupported(fields, FieldFamily::generate);
-  GenerationFields generation = read_generation(fields, call, *model);
+  GenerationFields generation = read_constrained_generation(fields, call, *model);
   const JsonValue* prompt = fields.find("prompt");
   const auto* text = prompt ? prompt->as<std::string>() : nullptr;
   const auto* ids = prompt ? prompt->as<JsonArray>() : nullptr;

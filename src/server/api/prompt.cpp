@@ -6,18 +6,14 @@
 #include <unordered_set>
 
 #include "chat/history.h"
+#include "chat/prompt.h"
 #include "server/api/generation_fields.h"
 #include "server/api/tools.h"
 
 namespace rocmforge::server {
 namespace {
 
-using tokenizer::ChatRequest;
-
-// Splits a spelled control token in two. A noncharacter: no text means anything by it.
-constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
-
-constexpr size_t kTailBytes = 256;
+using chat::ChatRequest;
 
 void check_content(Fields& fields, const JsonValue& message, const std::string& at, bool may_lack) {
   const JsonValue* content = message.find("content");
@@ -69,30 +65,6 @@ void name_reasoning(JsonValue& message) {
   members.emplace_back("reasoning_content", std::move(text));
 }
 
-// Splits every control token's name that stands in the text.
-void mark_names(std::string& text, const tokenizer::PhraseFinder& names) {
-  tokenizer::PhraseFinder::Scan scan(names, text);
-  std::string out;
-  size_t done = 0;
-  for (size_t at = 0; at < text.size(); at++) {
-    if (!scan.longest_at(at)) continue;
-    out.append(text, done, at + 1 - done);
-    out += kMark;
-    done = at + 1;
-  }
-  if (done > 0) text = out.append(text, done);
-}
-
-void mark_texts(JsonValue& value, const tokenizer::PhraseFinder& names) {
-  if (auto* text = std::get_if<std::string>(&value.state())) {
-    mark_names(*text, names);
-  } else if (auto* array = std::get_if<JsonArray>(&value.state())) {
-    for (JsonValue& item : *array) mark_texts(item, names);
-  } else if (auto* object = std::get_if<JsonObject>(&value.state())) {
-    for (auto& [key, member] : *object) mark_texts(member, names);
-  }
-}
-
 size_t text_bytes_of(const JsonValue& value) {
   size_t n = 0;
   if (const auto* text = value.as<std::string>()) {
@@ -140,26 +112,9 @@ Result<std::string> render_conversation(const ServedModel& model, const ChatRequ
 }
 
 Result<std::vector<TokenId>> encode_conversation(const ServedModel& model, ChatRequest conversation,
-                                                 std::string* tail) {
-  const tokenizer::PhraseFinder& names = model.tokenizer->control_names();
-  for (JsonValue& message : conversation.messages) {
-    const JsonValue* role = message.find("role");
-    const bool is_ours = role && role->as<std::string>() && *role->as<std::string>() == "assistant";
-    // What the model itself wrote may be read by its template: "<think>" and the like stay whole there.
-    if (!is_ours) mark_texts(message, names);
-  }
-  for (JsonValue& tool : conversation.tools) mark_texts(tool, names);
-  const std::string text = TRY(render_conversation(model, conversation));
-  *tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
-  std::vector<TokenId> tokens;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(kMark, at), text.size());
-    const auto piece = TRY(model.tokenizer->encode(std::string_view(text).substr(at, end - at),
-                                                   {.parse_special = true, .add_bos = at == 0}));
-    tokens.insert(tokens.end(), piece.begin(), piece.end());
-    at = end + kMark.size();
-  }
-  return tokens;
+                                                 std::span<const chat::WrittenAnswer> answers, std::string* tail) {
+  return chat::encode_spliced(*model.chat_template, *model.tool_format, *model.tokenizer, std::move(conversation),
+                              answers, tail);
 }
 
 }  // namespace rocmforge::server

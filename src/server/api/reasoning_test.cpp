@@ -8,7 +8,7 @@ using testing::text;
 
 class ReasoningTest : public testing::ScriptedApi {};
 
-TEST_F(ReasoningTest, B23_ReasoningHasItsOwnField) {
+TEST_F(ReasoningTest, ReasoningHasItsOwnField) {
   const auto exchange = send("POST", "/v1/chat/completions", chat());
   send_tokens(0, {"<think>", "why", "</think>", "\n\nanswer"});
   send_finish(0);
@@ -17,7 +17,7 @@ TEST_F(ReasoningTest, B23_ReasoningHasItsOwnField) {
   EXPECT_EQ(text(at(json, "choices", 0, "message", "content")), "answer");
 }
 
-TEST_F(ReasoningTest, B23_ReasoningStreamsInItsOwnField) {
+TEST_F(ReasoningTest, ReasoningStreamsInItsOwnField) {
   const auto exchange =
       send("POST", "/v1/chat/completions", chat(R"("stream":true,"stream_options":{"include_usage":true})"));
   send_tokens(0, {"<think>", "why", "</think>", "\n\nanswer"});
@@ -29,7 +29,7 @@ TEST_F(ReasoningTest, B23_ReasoningStreamsInItsOwnField) {
   EXPECT_EQ(text(at(*parse_json(events[4]), "usage", "completion_tokens_details", "reasoning_tokens")), "2");
 }
 
-TEST_F(ReasoningTest, B23_ReasoningHasBothNamesWhenAskedFor) {
+TEST_F(ReasoningTest, ReasoningHasBothNamesWhenAskedFor) {
   const auto exchange = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"both")"));
   const auto stream = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"both","stream":true)"));
   for (const size_t i : {0, 1}) {
@@ -43,7 +43,7 @@ TEST_F(ReasoningTest, B23_ReasoningHasBothNamesWhenAskedFor) {
             R"({"reasoning_content":"why","reasoning":"why"})");
 }
 
-TEST_F(ReasoningTest, B23_ReasoningStaysInTheContentWhenAskedFor) {
+TEST_F(ReasoningTest, ReasoningStaysInTheContentWhenAskedFor) {
   const auto exchange = send("POST", "/v1/chat/completions", chat(R"("reasoning_format":"none")"));
   send_tokens(0, {"<think>", "why", "</think>"});
   send_finish(0);

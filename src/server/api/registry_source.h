@@ -1,5 +1,5 @@
 #pragma once
-// The registry's models, as the API takes them.
+// A ModelSource (served_model.h) over a registry.
 
 #include <memory>
 
@@ -8,8 +8,7 @@
 
 namespace rocmforge::server {
 
-// Events of the models come through `deliveries`.
-// `registry` must outlive what is returned and every model acquired through it.
+// Events of the models go through `deliveries`. `registry` must outlive the result and every model acquired through it.
 ModelSource registry_source(ModelRegistry& registry, std::shared_ptr<Deliveries> deliveries);
 
 }  // namespace rocmforge::server

@@ -22,15 +22,8 @@ struct Unsupported {
 constexpr Unsupported kGeneration[] = {
     {"audio"},
     // Samplers.
-    {"mirostat"},
-    {"mirostat_mode"},
-    {"typical_p", 1},
-    {"typical", 1},
     {"tfs_z", 1},
     {"top_a"},
-    {"top_n_sigma", -1},
-    {"dry_multiplier"},
-    {"xtc_probability"},
     {"dynatemp_range"},
     {"smoothing_factor"},
     {"epsilon_cutoff"},
@@ -41,14 +34,10 @@ constexpr Unsupported kGeneration[] = {
     {"length_penalty", 1},
     {"early_stopping"},
     // Which tokens, and how many.
-    {"min_tokens"},
-    {"n_predict", -1, "use 'max_tokens'."},
-    {"stop_token_ids", 0, "use 'stop'."},
     {"allowed_token_ids"},
     {"bad_words", 0, "use 'logit_bias'."},
     {"include_stop_str_in_output"},
     {"truncate_prompt_tokens"},
-    {"prompt_logprobs"},
     {"n_probs", 0, "use 'logprobs'."},
     // What else goes into the prompt.
     {"prediction"},
@@ -75,13 +64,6 @@ constexpr std::string_view kHarmless[] = {
     "reasoning_effort",
     "reasoning_format",
     "stream_options",
-    "mirostat_tau",
-    "mirostat_eta",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "dry_sequence_breakers",
-    "xtc_threshold",
     "dynatemp_exponent",
     "n_keep",
     "id_slot",
@@ -162,6 +144,7 @@ void refuse_unsupported(Fields& fields, FieldFamily family) {
       if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty()) {
         fields.refuse("suffix", "is not supported.", kCode);
       }
+      if (fields.has("prompt_logprobs")) fields.refuse("prompt_logprobs", "is only for /v1/completions.", kCode);
       [[fallthrough]];
     case FieldFamily::completions:
       if (family != FieldFamily::chat) refuse_tools(fields);

@@ -1,6 +1,6 @@
 #pragma once
-// What the log says of one request: a line when it is over, whatever has become of it. The record lives as long as
-// anybody works on the request; the last to let go of it writes the line.
+// The log line of one request, written when the request is over. The record is shared by everything that works on the
+// request; its destructor writes the line.
 //
 // Threads: any.
 
@@ -15,7 +15,7 @@
 
 namespace rocmforge::server {
 
-// The client's own X-Request-Id when it sends one that is fit for headers and logs, else a new one.
+// The client's X-Request-Id if it is valid in headers and logs, else a new id.
 std::string request_id_of(const Request& request);
 
 class RequestRecord {
@@ -23,7 +23,7 @@ class RequestRecord {
   struct Facts {
     std::string client = {};     // Client::label()
     int status = 0;              // 0: the client left before there was an answer
-    std::string model = {};      // as it was asked for
+    std::string model = {};      // as named in the request
     std::string answer_id = {};  // of a generation
     std::string finish_reason = {};
     std::string error = {};

@@ -1,5 +1,5 @@
 #pragma once
-// The requests under way and the last ones that ended, by the id their answer carries: for /status and /cancel.
+// The running requests and the last ones that ended, by the id of their answer, for /status and /cancel.
 //
 // Threads: any.
 
@@ -15,7 +15,7 @@ namespace rocmforge::server {
 
 struct RequestStatus {
   std::string model = {};
-  std::string owner = {};   // only the same one may see it
+  std::string owner = {};   // only this owner may see the request
   bool is_running = false;  // false: waiting, or finished
   bool is_finished = false;
   std::string finish_reason = {};  // when finished
@@ -27,7 +27,7 @@ class RequestTable {
   static constexpr size_t kMaxEnded = 256;  // kept
 
   void add(const std::string& id, RequestStatus status, std::function<void()> cancel);
-  // One that was never begun.
+  // Removes a request that was not started.
   void remove(std::string_view id);
   void update(std::string_view id, const std::function<void(RequestStatus&)>& change);
   void end(std::string_view id, std::string finish_reason, uint32_t n_generated);

@@ -1,5 +1,5 @@
 #pragma once
-// What each path does: one function per route, called with a Call that it answers.
+// One function per route; each answers its Call.
 
 #include "server/api/call.h"
 
@@ -9,10 +9,42 @@ namespace rocmforge::server {
 void chat_completions(const Call& call);
 void completions(const Call& call);
 void embeddings(const Call& call);
+// Answers a body in the form of /v1/embeddings, in the shape of one API.
+enum class EmbeddingShape : uint8_t { openai, ollama, ollama_old };
+void embed_texts(const Call& call, const std::shared_ptr<JsonValue>& body, EmbeddingShape shape);
+void rerank(const Call& call);  // rerank.cpp; also Jina's and Cohere's
 void list_models(const Call& call);
 void show_model(const Call& call);  // argument: the name
 void load_model(const Call& call);
 void unload_model(const Call& call);
+
+// OpenAI's Responses (responses.cpp)
+void create_response(const Call& call);
+void count_response_tokens(const Call& call);
+void show_response(const Call& call);    // argument: the id, perhaps /input_items
+void delete_response(const Call& call);  // argument: the id
+void cancel_response(const Call& call);  // argument: the id and /cancel
+
+// Anthropic's Messages (messages.cpp)
+void create_message(const Call& call);
+void count_message_tokens(const Call& call);
+
+// Ollama's (ollama.cpp, ollama_models.cpp)
+void ollama_chat(const Call& call);
+void ollama_generate(const Call& call);
+void ollama_embed(const Call& call);
+void ollama_embeddings(const Call& call);
+void ollama_show(const Call& call);
+void ollama_tags(const Call& call);
+void ollama_ps(const Call& call);
+void ollama_version(const Call& call);
+void ollama_not_done(const Call& call);
+
+// llama.cpp's own (llama_cpp.cpp)
+void llama_completion(const Call& call);
+void llama_infill(const Call& call);
+void llama_props(const Call& call);
+void llama_slots(const Call& call);
 
 // Text and tokens (text.cpp)
 void tokenize(const Call& call);

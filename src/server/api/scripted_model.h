@@ -35,14 +35,21 @@ struct Answer {
     }
     return nullptr;
   }
-  // The data of the stream's events, comments left out.
+  // The data of the stream's events, comments left out. An event's name, where it has one, is its type.
   std::vector<std::string> events() const {
     std::vector<std::string> out;
     for (size_t at = 0; at < body.size();) {
       const size_t end = body.find("\n\n", at);
       EXPECT_NE(end, std::string::npos) << "an event without its end: " << body.substr(at);
       if (end == std::string::npos) break;
-      const std::string event = body.substr(at, end - at);
+      std::string event = body.substr(at, end - at);
+      if (event.starts_with("event: ")) {
+        const size_t n = event.find('\n');
+        const std::string name = event.substr(7, n - 7);
+        event.erase(0, n + 1);
+        const auto parsed = parse_json(event.substr(std::min<size_t>(6, event.size())));
+        EXPECT_TRUE(parsed.ok() && parsed->find("type") && *parsed->find("type")->as<std::string>() == name) << event;
+      }
       EXPECT_TRUE(event == ":" || (event.starts_with("data: ") && event.find('\n') == std::string::npos)) << event;
       if (event != ":") out.push_back(event.substr(6));
       at = end + 2;
@@ -89,7 +96,7 @@ class ScriptedApi : public ::testing::Test {
     file_ = std::make_unique<gguf::GgufFile>(
         *gguf::GgufFile::open(rocmforge::testing::source_path("models/story-q4_k_m.gguf")));
     tokenizer_ = std::make_unique<tokenizer::Tokenizer>(*tokenizer::Tokenizer::load(file_->metadata()));
-    template_ = std::make_unique<tokenizer::ChatTemplate>(*tokenizer::ChatTemplate::load(
+    template_ = std::make_unique<chat::ChatTemplate>(*chat::ChatTemplate::load(
         file_->metadata(), {.bos = "<s>", .eos = "</s>", .contains = [](std::string_view) { return false; }}));
     model_ = std::make_shared<ServedModel>();
     model_->name = "story";
@@ -97,8 +104,12 @@ class ScriptedApi : public ::testing::Test {
     model_->n_embedding = 512;
     model_->tokenizer = tokenizer_.get();
     model_->chat_template = template_.get();
-    tool_format_ = chat::find_model_format(*template_, *tokenizer_);
+    tool_format_ = *chat::find_model_format(*template_, *tokenizer_);
     model_->tool_format = &tool_format_;
+    constraints_ = std::make_unique<grammar::VocabularyConstraints>(*tokenizer_);
+    model_->constrain_message = [this](const chat::MessageRules& rules, std::optional<uint32_t> max_thinking_tokens) {
+      return constrain_message(*constraints_, *tokenizer_, tool_format_, rules, max_thinking_tokens);
+    };
     model_->generate = [this](GenerationRequest request, EventReceiver receiver) -> Result<RequestId> {
       if (refuse_with_ && submitted_.size() >= refuse_from_) return Error{*refuse_with_, "scripted"};
       const RequestId id(submitted_.size() + 1);
@@ -123,11 +134,16 @@ class ScriptedApi : public ::testing::Test {
       if (!is_ready_) return waiting_.push_back(std::move(ready));
       ready(ModelRef(model_));
     };
-    source.load = source.unload = [this](std::string_view name) -> Result<ModelState> {
+    source.keep = [this](std::string_view name, Duration ttl) { kept_.emplace_back(name, ttl); };
+    source.load = [this](std::string_view name) -> Result<ModelState> {
       for (const ModelEntry& entry : entries_) {
         if (entry.name == name) return entry.state;
       }
       return Error{ErrorCode::model_not_found, "no such model"};
+    };
+    source.unload = [this, load = source.load](std::string_view name) {
+      n_unloads_++;
+      return load(name);
     };
     entries_ = {
         {.name = "story", .path = "/secret/story.gguf", .modified_seconds = 1700000000, .state = ModelState::ready},
@@ -219,8 +235,9 @@ class ScriptedApi : public ::testing::Test {
 
   std::unique_ptr<gguf::GgufFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
-  std::unique_ptr<tokenizer::ChatTemplate> template_;
+  std::unique_ptr<chat::ChatTemplate> template_;
   chat::ModelFormat tool_format_;
+  std::unique_ptr<grammar::VocabularyConstraints> constraints_;
   std::deque<std::function<void()>> work_;  // requests that the test leaves behind may still post some
   std::shared_ptr<ServedModel> model_;
   std::deque<Submitted> submitted_;
@@ -229,6 +246,8 @@ class ScriptedApi : public ::testing::Test {
   std::optional<Error> load_error_;
   std::optional<ErrorCode> refuse_with_;
   size_t refuse_from_ = 0;
+  std::vector<std::pair<std::string, Duration>> kept_;  // models' own times
+  int n_unloads_ = 0;
   bool is_queue_full_ = false;
   bool is_ready_ = true;  // else acquires wait, in their order
   std::vector<std::function<void(Result<ModelRef>)>> waiting_;

@@ -70,7 +70,7 @@ void answer_detokenize(const Call& call, const JsonValue& body, const ServedMode
 
 void answer_template(const Call& call, const JsonValue& body, const ServedModel& model) {
   Fields fields(body);
-  tokenizer::ChatRequest conversation = read_conversation(fields);
+  chat::ChatRequest conversation = read_conversation(fields);
   ToolRequest tools = read_tools(fields);
   if (fields.error()) return call.refuse(*fields.error());
   call.tell_ignored(ignored_names(fields, tools.ignored));

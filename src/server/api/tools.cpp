@@ -9,7 +9,6 @@
 namespace rocmforge::server {
 namespace {
 
-constexpr const char* kCode = "unsupported_feature";
 constexpr size_t kMaxNameBytes = 256;
 
 const std::string* text_in(const JsonValue& value, std::string_view key) {
@@ -48,8 +47,6 @@ void read_list(Fields& fields, ToolRequest& out) {
     const JsonValue* function = tool.find("function");
     if (!function) return fields.refuse(at + ".function", "must be an object.");
     check_function(fields, *function, at + ".function");
-    const JsonValue* strict = function->find("strict");
-    if (strict && strict->as<bool>() && *strict->as<bool>()) add_ignored(out, "tools.function.strict");
     out.tools.push_back(tool);
   }
   const JsonArray* functions = fields.array("functions", kMaxTools);
@@ -61,6 +58,11 @@ void read_list(Fields& fields, ToolRequest& out) {
   }
 }
 
+const std::string* name_of(const JsonValue& tool) {
+  const JsonValue* function = tool.find("function");
+  return text_in(function ? *function : tool, "name");
+}
+
 // {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [...]}}: the others are not offered.
 void read_allowed(Fields& fields, const JsonValue& choice, ToolRequest& out) {
   const JsonValue* allowed = choice.find("allowed_tools");
@@ -68,18 +70,26 @@ void read_allowed(Fields& fields, const JsonValue& choice, ToolRequest& out) {
   const std::string* mode = text_in(*allowed, "mode");
   const JsonValue* listed = allowed->find("tools");
   const auto* list = listed ? listed->as<JsonArray>() : nullptr;
-  if (!mode || !list) return fields.refuse("tool_choice", "must have a mode and an array of tools.");
-  if (*mode != "auto") {
-    return fields.refuse("tool_choice", "with the mode \"required\" is not supported yet; use \"auto\".", kCode);
+  if (!mode || !list || (*mode != "auto" && *mode != "required")) {
+    return fields.refuse("tool_choice", "must have the mode \"auto\" or \"required\", and an array of tools.");
   }
+  if (*mode == "required") out.choice = chat::CallChoice::required;
   std::erase_if(out.tools, [&](const JsonValue& tool) {
-    const std::string* name = text_in(*tool.find("function"), "name");
+    const std::string* name = name_of(tool);
     return std::ranges::none_of(*list, [&](const JsonValue& one) {
-      const JsonValue* function = one.find("function");
-      const std::string* wanted = text_in(function ? *function : one, "name");
+      const std::string* wanted = name_of(one);
       return wanted && name && *wanted == *name;
     });
   });
+}
+
+// {"type": "function", "function": {"name": N}}, or {"name": N} in the older form: N has to be called.
+void read_named(Fields& fields, const char* member, const JsonValue& choice, ToolRequest& out) {
+  const std::string* wanted = name_of(choice);
+  if (!wanted) return fields.refuse(member, "must be \"none\", \"auto\", \"required\" or name a function.");
+  std::erase_if(out.tools, [&](const JsonValue& tool) { return !name_of(tool) || *name_of(tool) != *wanted; });
+  if (out.tools.empty()) fields.refuse(member, fmt::format("names '{}', which is none of the tools.", *wanted));
+  out.choice = chat::CallChoice::required;
 }
 
 void read_choice(Fields& fields, const char* member, ToolRequest& out) {
@@ -89,12 +99,16 @@ void read_choice(Fields& fields, const char* member, ToolRequest& out) {
   if (name && *name == "auto") return;
   if (name && *name == "none") return out.tools.clear();
   const std::string* type = text_in(*choice, "type");
-  if (type && *type == "allowed_tools") return read_allowed(fields, *choice, out);
-  if (name && *name != "required") {
-    return fields.refuse(member, "must be \"none\", \"auto\" or an object.", kCode);
+  if (type && *type == "allowed_tools") {
+    read_allowed(fields, *choice, out);
+  } else if (name && *name == "required") {
+    out.choice = chat::CallChoice::required;
+  } else {
+    read_named(fields, member, *choice, out);
   }
-  // Without a constraint on what is written nothing would make the model call.
-  fields.refuse(member, "can only be \"none\", \"auto\" or allowed_tools for now.", kCode);
+  if (!fields.error() && out.choice == chat::CallChoice::required && out.tools.empty()) {
+    fields.refuse(member, "asks for a call, and there are no tools.");
+  }
 }
 
 void set_member(JsonObject& object, std::string_view key, JsonValue to) {
@@ -103,6 +117,21 @@ void set_member(JsonObject& object, std::string_view key, JsonValue to) {
 }
 
 }  // namespace
+
+JsonArray shown_tools(JsonArray tools) {
+  for (JsonValue& tool : tools) {
+    JsonValue* at = &tool;
+    for (const char* key : {"function", "parameters", "properties", "input"}) {
+      auto* members = at ? std::get_if<JsonObject>(&at->state()) : nullptr;
+      const auto found =
+          members ? std::ranges::find(*members, key, &JsonObject::value_type::first) : JsonObject::iterator();
+      at = members && found != members->end() ? &found->second : nullptr;
+    }
+    auto* input = at ? std::get_if<JsonObject>(&at->state()) : nullptr;
+    if (input) std::erase_if(*input, [](const auto& member) { return member.first == kGrammarKeyword; });
+  }
+  return tools;
+}
 
 ToolRequest read_tools(Fields& fields) {
   ToolRequest out;
@@ -116,9 +145,11 @@ ToolRequest read_tools(Fields& fields) {
   }
   read_list(fields, out);
   if (fields.error()) return out;
+  out.choice = chat::CallChoice::automatic;
   read_choice(fields, "tool_choice", out);
   read_choice(fields, "function_call", out);
   out.is_parallel = fields.boolean("parallel_tool_calls").value_or(true) && !out.is_old;
+  if (out.tools.empty()) out.choice = chat::CallChoice::none;
   if (!fields.error() && !out.tools.empty()) out.set = std::make_shared<const chat::ToolSet>(out.tools);
   return out;
 }

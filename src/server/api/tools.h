@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "chat/message_grammar.h"
 #include "chat/tool_set.h"
 #include "server/api/fields.h"
 
@@ -13,13 +14,19 @@ namespace rocmforge::server {
 
 struct ToolRequest {
   JsonArray tools;  // in OpenAI's form; none with tool_choice "none"
+  chat::CallChoice choice = chat::CallChoice::none;
   std::shared_ptr<const chat::ToolSet> set = std::make_shared<const chat::ToolSet>();
   bool is_parallel = true;
   bool is_old = false;                    // `functions`: the answer has one function_call instead of tool_calls
   std::vector<std::string> ignored = {};  // what of them is not done
 };
 
-// Refuses in `fields` what is wrong, and choices that nothing would enforce.
+// A keyword of our own in the schema of a string: the Lark grammar of its text (grammar/schema_keywords.cpp).
+inline constexpr const char* kGrammarKeyword = "x-lark";
+// The tools as the model is told of them: grammars of texts stand in descriptions.
+JsonArray shown_tools(JsonArray tools);
+
+// Refuses in `fields` what is wrong.
 ToolRequest read_tools(Fields& fields);
 
 // Messages with `function_call`, and those of the role "function", in the form of today.

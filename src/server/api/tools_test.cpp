@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "grammar/matcher.h"
 #include "server/api/scripted_model.h"
 
 namespace rocmforge::server {
@@ -103,15 +104,82 @@ TEST_F(ToolsTest, OnlyAllowedToolsAreOffered) {
   EXPECT_NE(prompt_of(0).find("now"), std::string::npos);
 }
 
-TEST_F(ToolsTest, WhatCannotBeEnforcedIsRefusedOrNamed) {
-  for (const char* choice : {R"("required")", R"({"type":"function","function":{"name":"now"}})",
-                             R"({"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}})"}) {
-    expect_refused(chat(kTools + ",\"tool_choice\":" + choice), "tool_choice", "unsupported_feature");
+TEST_F(ToolsTest, CallsAreHeldToTheChoice) {
+  const std::string call =
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}\n</tool_call>";
+  const std::string other = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  const std::string text = "It is warm.", wrong = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}";
+  const std::string schema = R"("response_format":{"type":"json_schema","json_schema":{"schema":{"type":"integer"}}},)";
+  struct Case {
+    std::string members;
+    std::vector<std::string> allowed, refused;
+  };
+  const std::vector<Case> cases = {
+      {kTools, {call, call + "\n" + other, text, text + "\n" + call}, {wrong, text + wrong}},
+      {kTools + R"(,"parallel_tool_calls":false)", {call, text}, {call + "\n" + other}},
+      {kTools + R"(,"tool_choice":"required")", {call, other, call + "\n" + other}, {text, wrong}},
+      {kTools + R"(,"tool_choice":{"type":"function","function":{"name":"now"}})", {other}, {text, call}},
+      {kTools + R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required",)"
+                R"("tools":[{"type":"function","function":{"name":"now"}}]}})",
+       {other},
+       {text, call}},
+      {schema + kTools, {call, "12"}, {text, wrong}},
+      {R"("functions":[{"name":"now"}],"function_call":{"name":"now"})", {other}, {text}}};
+  for (const Case& one : cases) {
+    submitted_.clear();
+    send("POST", kChat, chat(one.members));
+    ASSERT_EQ(submitted_.size(), 1u) << one.members;
+    ASSERT_TRUE(submitted_[0].request.constraint.has_value()) << one.members;
+    const auto is_allowed = [&](const std::string& answer) {
+      grammar::Matcher matcher(submitted_[0].request.constraint->constraint);
+      const auto n = matcher.accept(answer);
+      return n.ok() && *n == answer.size() && matcher.is_end();
+    };
+    for (const std::string& answer : one.allowed) EXPECT_TRUE(is_allowed(answer)) << one.members << answer;
+    for (const std::string& answer : one.refused) EXPECT_FALSE(is_allowed(answer)) << one.members << answer;
   }
-  const auto strict = send("POST", kChat,
-                           chat(R"("stream":true,"tools":[{"type":"function","function":{"name":"f",)"
-                                R"("strict":true}},{"type":"web_search"}])"));
-  EXPECT_EQ(*answer_of(strict).header("X-Rocmforge-Ignored"), "tools.function.strict, tools.type");
+  submitted_.clear();
+  expect_refused(chat(kTools + R"(,"tool_choice":{"type":"function","function":{"name":"none such"}})"), "tool_choice");
+  expect_refused(chat(kTools + R"(,"tool_choice":7)"), "tool_choice");
+  expect_refused(chat(R"("tools":[],"tool_choice":"required")"), "tool_choice");
+}
+
+TEST_F(ToolsTest, OneSchemaThatCannotBeEnforcedFreesTheArgumentsOfItsToolAlone) {
+  const auto tools = [](const char* strict) {
+    return R"("stream":true,"tools":[{"type":"function","function":{"name":"odd",)" + std::string(strict) +
+           R"("parameters":{"type":"object","properties":{"a":{"unevaluatedProperties":false}}}}},)"
+           R"({"type":"function","function":{"name":"now"}},{"type":"web_search"}])";
+  };
+  const auto exchange = send("POST", kChat, chat(tools("")));
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_EQ(*answer_of(exchange).header("X-Rocmforge-Ignored"), "tools.type, tools.odd.parameters");
+  grammar::Matcher matcher(submitted_[0].request.constraint->constraint);
+  const std::string odd = "<tool_call>{\"name\": \"odd\", \"arguments\": {\"a\": 7}}</tool_call>";
+  const std::string bad = "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": 7}}</tool_call>";
+  EXPECT_EQ(*matcher.accept(odd), odd.size());
+  EXPECT_LT(*matcher.accept(bad), bad.size());
+  submitted_.clear();
+  expect_refused(chat(tools(R"("strict":true,)")), "tools", "unsupported_feature");
+}
+
+TEST_F(ToolsTest, AThinkingBudgetReachesTheEngine) {
+  tool_format_.control = {"<think>", "</think>"};
+  const std::pair<const char*, std::optional<uint32_t>> kCases[] = {{R"("thinking_budget_tokens":50)", 50},
+                                                                    {R"("reasoning_effort":"low")", 1024},
+                                                                    {R"("reasoning_effort":"high")", {}}};
+  for (const auto& [member, budget] : kCases) {
+    submitted_.clear();
+    send("POST", kChat, chat(member));
+    ASSERT_EQ(submitted_.size(), 1u);
+    const auto& constraint = submitted_[0].request.constraint;
+    ASSERT_EQ(constraint.has_value(), budget.has_value()) << member;
+    if (!budget) continue;
+    ASSERT_TRUE(constraint->thinking) << member;
+    EXPECT_EQ(constraint->thinking->max_tokens, *budget);
+    EXPECT_FALSE(constraint->thinking->closing.empty());
+  }
+  submitted_.clear();
+  expect_refused(chat(R"("thinking_budget_tokens":-1)"), "thinking_budget_tokens");
 }
 
 TEST_F(ToolsTest, ToolsThatAreWrongSayWhatIs) {

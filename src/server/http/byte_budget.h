@@ -1,6 +1,7 @@
 #pragma once
-// Bytes that others can make us hold: the bodies of requests, and answers. A budget bounds their sum. A hold counts
-// some of them, and stands beside the bytes it counts: both move and end together, so that no byte is held uncounted.
+// Counts the bytes that clients can make the server hold: bodies of requests, and answers. A ByteBudget bounds their
+// sum. A ByteHold counts some of the bytes and is stored beside them: both are moved and destroyed together, so that no
+// byte is held uncounted.
 //
 // Threads: any. A hold is used by one thread at a time.
 
@@ -35,7 +36,7 @@ class ByteBudget {
   std::atomic<uint64_t> n_used_ = 0;  // never above max_bytes_
 };
 
-// Counts nothing at first. Without a budget, it counts against none.
+// Counts 0 bytes at first. A hold without a budget is not limited.
 class ByteHold {
  public:
   ByteHold() = default;
@@ -52,7 +53,7 @@ class ByteHold {
   }
 
   uint64_t bytes() const { return n_bytes_; }
-  // Counts `n` bytes from now on. False: the budget has no room, and the old number stays.
+  // Counts `n` bytes from now on. False: the budget has no room; the number is unchanged.
   [[nodiscard]] bool resize(uint64_t n) {
     if (budget_ && n > n_bytes_ && !budget_->take(n - n_bytes_)) return false;
     if (budget_ && n < n_bytes_) budget_->give_back(n_bytes_ - n);

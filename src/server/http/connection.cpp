@@ -31,8 +31,9 @@ constexpr auto kMoment = std::chrono::seconds(1);         // in which the head o
 
 }  // namespace
 
-Connection::Connection(Socket socket, ConnectionContext& context)
-    : socket_(std::move(socket)),
+Connection::Connection(Socket socket, const std::shared_ptr<const TlsContext>& tls, ConnectionContext& context)
+    : stream_(std::move(socket), tls),
+      socket_(stream_.socket()),
       context_(context),
       parser_(context.options.limits),
       phase_began_(steady_clock::now()),
@@ -119,7 +120,7 @@ awaitable<bool> Connection::send(std::string bytes) {
   enter(Phase::write, context_.options.write_stall);
   for (size_t n_sent = 0; n_sent < bytes.size();) {
     const auto buffer = asio::buffer(bytes.data() + n_sent, bytes.size() - n_sent);
-    const auto [error, n] = co_await socket_.async_write_some(buffer, kTuple);
+    const auto [error, n] = co_await stream_.write_some(buffer);
     if (error) co_return false;
     n_sent += n;
     deadline_ = steady_clock::now() + context_.options.write_stall;
@@ -129,13 +130,12 @@ awaitable<bool> Connection::send(std::string bytes) {
 
 // Closing with bytes unread would reset the connection, and the client might never see the answer.
 awaitable<void> Connection::linger() {
-  boost::system::error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
   enter(Phase::write, std::chrono::seconds(1));
+  co_await stream_.say_goodbye();
   std::string rest(kReadBytes, '\0');
   for (size_t n_read = 0; n_read < (1u << 20);) {
     const auto buffer = asio::buffer(rest);
-    const auto [failed, n] = co_await socket_.async_read_some(buffer, kTuple);
+    const auto [failed, n] = co_await stream_.read_some(buffer);
     if (failed) break;
     n_read += n;
   }
@@ -147,6 +147,16 @@ awaitable<void> Connection::send_error(HttpError error) {
   auto [head, body] = context_.error_answer(error);
   std::string bytes = response_head(head, {.body_bytes = body.size(), .close = true}) + body;
   if (co_await send(std::move(bytes))) co_await linger();
+}
+
+awaitable<bool> Connection::shake_hands() {
+  if (!stream_.is_encrypted()) co_return true;
+  enter(Phase::head, context_.options.first_byte);
+  const auto greeting = co_await stream_.shake_hands();
+  if (greeting == ByteStream::Greeting::plain_http && !is_closed_) {
+    co_await send_error({400, "this port speaks HTTPS: the address begins with https://"});
+  }
+  co_return greeting == ByteStream::Greeting::done && !timed_out_;
 }
 
 awaitable<bool> Connection::read_request(Incoming& out) {
@@ -191,7 +201,7 @@ awaitable<bool> Connection::read_request(Incoming& out) {
     }
     if (context_.is_stopping && phase_ == Phase::idle) co_return false;
     const auto buffer = asio::buffer(chunk);
-    const auto [error, n] = co_await socket_.async_read_some(buffer, kTuple);
+    const auto [error, n] = co_await stream_.read_some(buffer);
     if (is_dropped_ && !is_closed_) {
       co_await send_error({503, "too many large requests at once, and this one arrived most slowly"});
       co_return false;
@@ -322,7 +332,7 @@ awaitable<bool> Connection::answer(std::shared_ptr<Exchange> exchange, bool keep
 
 awaitable<void> Connection::serve() {
   const auto self = shared_from_this();
-  for (bool keep = true; keep;) {
+  for (bool keep = co_await shake_hands(); keep;) {
     Incoming in;
     if (!co_await read_request(in)) break;
     keep = wants_to_stay(in.request) && !in.is_refused_on_head;
@@ -336,6 +346,10 @@ awaitable<void> Connection::serve() {
     socket_.cancel(ignored);  // the watch
     if (in.is_refused_on_head && !is_closed_) co_await linger();
   }
+  if (!is_closed_ && stream_.is_encrypted()) {
+    enter(Phase::write, std::chrono::seconds(1));
+    co_await stream_.say_goodbye();
+  }
   boost::system::error_code ignored;
   if (!is_closed_) socket_.shutdown(Socket::shutdown_both, ignored);
   close();
@@ -343,7 +357,7 @@ awaitable<void> Connection::serve() {
 
 awaitable<void> Connection::refuse() {
   const auto self = shared_from_this();
-  co_await send_error({503, "too many connections"});
+  if (co_await shake_hands()) co_await send_error({503, "too many connections"});
   close();
 }
 

@@ -1,5 +1,6 @@
 #include "server/http/exchange.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -58,6 +59,11 @@ void Exchange::write(std::string_view bytes) {
   if (n_unsent > max_unsent_bytes_ || !hold_unsent(n_unsent)) return cancel_locked(std::move(lock));
   bytes_.append(bytes);
   wake(std::move(lock));
+}
+
+void Exchange::allow_unsent(size_t n) {
+  const std::lock_guard lock(mutex_);
+  max_unsent_bytes_ += std::min(n, SIZE_MAX - max_unsent_bytes_);
 }
 
 void Exchange::finish() {

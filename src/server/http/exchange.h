@@ -1,12 +1,12 @@
 #pragma once
-// One request and its answer: the seam between the sockets and the API.
+// One request and its answer: the interface between the sockets and the API.
 //
-// The API side (any thread) answers at once or starts a stream, writes to it and finishes it. The connection (the event
-// loop) takes what is to be sent. Between them lies a bounded queue: a client that reads too slowly to keep it below
-// its bound is cut off, so nobody ever waits for a socket. When the client goes away, or is cut off, the exchange is
-// cancelled: the API's callback is called once, and what is written from then on is dropped.
+// The API (any thread) answers at once, or starts a stream, writes to it and finishes it. The connection (the event
+// loop) takes the bytes to send. Between them is a bounded queue: a client that reads too slowly is cut off when the
+// queue is full, so no thread waits for a socket. When the client leaves or is cut off, the exchange is cancelled: the
+// API's callback is called once, and later writes are dropped.
 //
-// Tests take the connection's place: no socket is needed to see what an API answers.
+// Tests take the connection's part: they see the answers of the API without a socket.
 
 #include <cstddef>
 #include <functional>
@@ -26,13 +26,13 @@ struct ResponseHead {
   int status = 200;
   std::string content_type = "application/json";
   std::vector<Header> headers = {};
-  std::string ping = {};  // of a stream: sent when it was silent for a while
+  std::string ping = {};  // of a stream: sent after a time of silence
 };
 
 class Exchange {
  public:
   static constexpr size_t kMaxUnsentBytes = 256u << 10;
-  // A stream that is read has less than this unsent, and needs no room in the budget of answers.
+  // The first bytes that a stream has unsent need no room in the budget of answers.
   static constexpr size_t kUncountedBytes = 16u << 10;
 
   // `body_hold` counts the request's body.
@@ -41,29 +41,31 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // The body is left to take_body().
+  // Without the body after take_body().
   const Request& request() const { return request_; }
   struct Body {
     std::string bytes;
-    ByteHold hold;  // of the bytes, and of what is made of them
+    ByteHold hold;  // of the bytes and of their parsed form
   };
-  // The body is large and needed once. A client that leaves before takes it along.
+  // The body, once. Empty if the client has left.
   Body take_body();
 
   // The API's side. Exactly one of respond() and start_stream(), once.
   void respond(ResponseHead head, std::string body);
-  // Instead of an answer that cannot be made, or of its rest: what is called after it has no effect.
+  // Replaces an answer, or the rest of one, that cannot be made; later calls have no effect.
   void give_up(ResponseHead head, std::string body);
   void start_stream(ResponseHead head);
   void write(std::string_view bytes);  // REQUIRES: start_stream()
   void finish();                       // REQUIRES: start_stream()
-  // `callback` is called once if the exchange is cancelled before it is finished; at once if it is already.
+  // Allows so many more unsent bytes, for a single large write that does not mean a slow client.
+  void allow_unsent(size_t n);
+  // `callback` is called once if the exchange is cancelled before it is finished; at once if it was cancelled before.
   void on_cancel(std::function<void()> callback);
   bool is_cancelled() const;
-  // Counts the answer until the exchange ends: when it has been sent, or never will be. Of a stream it counts what is
-  // unsent; one for which the budget has no room is cut off.
+  // Counts the answer's bytes until the exchange ends, sent or not. Of a stream the unsent bytes are counted; a stream
+  // for which the budget has no room is cut off.
   void hold_answer(ByteHold hold);
-  // The number of bytes that are counted becomes `n`. False: there is no room for more.
+  // Sets the number of counted bytes to `n`. False: the budget has no room.
   [[nodiscard]] bool resize_answer(uint64_t n);
 
   // The connection's side.
@@ -74,11 +76,11 @@ class Exchange {
     bool finished = false;  // nothing follows
     bool cancelled = false;
   };
-  // What was written since the last call, which has been sent by now.
+  // The output since the last call. The output of the last call counts as sent.
   Output take();
-  // `call` is called, on the writer's thread, when there is something to take; once until the next take().
+  // `call` is called on the writer's thread when there is output; once until the next take().
   void on_output(std::function<void()> call);
-  // Whether there is something to take.
+  // Whether take() would return output.
   bool has_output() const;
   void cancel();
 
@@ -88,11 +90,11 @@ class Exchange {
   [[nodiscard]] bool hold_unsent(size_t n);  // REQUIRES: mutex_
 
   Request request_;  // its body under mutex_
-  const size_t max_unsent_bytes_;
 
   mutable std::mutex mutex_;
   std::optional<ResponseHead> head_;
   std::string bytes_;
+  size_t max_unsent_bytes_;
   size_t n_taken_bytes_ = 0;  // by the last take(): perhaps still on their way into the socket
   bool is_answered_ = false, is_stream_ = false, is_finished_ = false, is_cancelled_ = false;
   bool is_given_up_ = false;

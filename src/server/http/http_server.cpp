@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "base/attempt.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "server/http/connection.h"
 
@@ -57,6 +58,7 @@ struct HttpServer::State {
                             judge_head,
                             std::make_shared<ByteBudget>(options.max_bytes_of_bodies),
                             [this](const Connection& asking, uint64_t n) { return drop_slowest_body(asking, n); }};
+  std::shared_ptr<const TlsContext> tls{options.tls};  // of new connections
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void(int)> signalled;
   std::function<void()> hung_up;
@@ -157,7 +159,7 @@ bool HttpServer::State::drop_slowest_body(const Connection& asking, uint64_t n_b
 }
 
 void HttpServer::State::adopt(tcp::socket socket) {
-  const auto connection = std::make_shared<Connection>(std::move(socket), context);
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls, context);
   // One too many takes the place of one that only waits, or gets an answer; many too many get none.
   const bool is_full = connections.size() >= options.max_connections &&
                        std::ranges::count_if(connections, [](const auto& c) { return !c->is_closed(); }) >=
@@ -254,6 +256,11 @@ void HttpServer::run() {
   while (!attempt_in("server", run_once)) s.cancel_waits();
   s.connections.clear();
   s.n_connections = 0;
+}
+
+void HttpServer::set_tls(std::shared_ptr<const TlsContext> tls) {
+  CHECK(state_->options.tls && tls);
+  post([state = state_.get(), tls = std::move(tls)] { state->tls = tls; });
 }
 
 void HttpServer::stop(std::chrono::milliseconds grace) {

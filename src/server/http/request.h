@@ -1,5 +1,5 @@
 #pragma once
-// A request as it stood on the wire, read and checked; nothing in it is interpreted yet.
+// A request as received, parsed and checked; its target and headers are not interpreted yet.
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // Bytes to a Request: HTTP/1.0 and 1.1, incremental, strict, bounded before anything is allocated.
 //
-// Strict because two readers that disagree about where a request ends let one client speak for another: a bare CR or
+// The parser is strict because readers that disagree about the end of a request allow request smuggling: a bare CR or
 // LF, a folded line, a space before a colon, both lengths or two of one, a chunk extension, a trailer - each is refused
 // and the connection closed. Boost.Beast's parser accepts some of these (it unfolds folded lines) and bounds neither a
 // line nor the number of headers, so this one is our own; it is fuzzed.
@@ -25,7 +25,7 @@ struct HttpLimits {
   size_t max_body_bytes = 16u << 20;
 };
 
-// What is wrong with a request, before anybody looked at what it asks for.
+// Why a request is malformed or too large.
 struct HttpError {
   int status = 400;
   std::string_view reason;  // a sentence for people
@@ -37,8 +37,8 @@ class RequestParser {
 
   explicit RequestParser(const HttpLimits& limits = {}) : limits_(limits), max_body_bytes_(limits.max_body_bytes) {}
 
-  // Takes from `bytes` what belongs to this request and gives the number of bytes taken: fewer than offered only when
-  // the request is done or has failed.
+  // Takes the bytes of this request from `bytes` and returns their number: less than bytes.size() only when the request
+  // is done or has failed.
   size_t feed(std::string_view bytes);
 
   State state() const { return state_; }
@@ -52,7 +52,7 @@ class RequestParser {
   const Request& head() const;
   // Fails (413) if this request's body is, or says it will be, longer. REQUIRES: state() == body
   void limit_body(size_t max_bytes);
-  // The request without its body, which nobody will read: bytes that follow are not another request's.
+  // The request without its body, which is not read: the following bytes are no request.
   // REQUIRES: state() == body
   Request take_head();
 

@@ -1,5 +1,5 @@
 #pragma once
-// An answer's bytes on the wire.
+// The bytes of a response.
 
 #include <cstddef>
 #include <optional>
@@ -11,7 +11,7 @@
 namespace rocmforge::server {
 
 struct Framing {
-  std::optional<size_t> body_bytes = {};  // nothing: a stream
+  std::optional<size_t> body_bytes = {};  // none: a stream
   bool chunked = false;
   bool close = false;  // the connection ends with this answer
 };
@@ -19,11 +19,11 @@ struct Framing {
 // Status line and headers, with the empty line.
 std::string response_head(const ResponseHead& head, const Framing& framing);
 
-// Appends a chunk; nothing for no bytes, which would end the body.
+// Appends a chunk. No bytes append nothing, since an empty chunk would end the body.
 void append_chunk(std::string& out, std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
-// Whether the client wants to send another request on its connection.
+// Whether the connection is kept for another request.
 bool wants_to_stay(const Request& request);
 
 std::string_view status_text(int status);

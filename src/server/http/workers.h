@@ -1,12 +1,12 @@
 #pragma once
-// The threads for work that an event loop has no time for, and the queue before them.
+// Worker threads, and the queue of their work.
 //
-// Work of two kinds: what a new request brings is refused when the queue is full; what ends or continues a request is
-// always taken, and is bounded by the requests there are.
+// The work of a new request is refused when the queue is full (try_post). Work that continues or ends a request is
+// always accepted (post); the number of requests bounds it.
 //
-// Large work has a queue of its own and at most half of the threads: a small request never waits for many large ones.
+// Large work has its own queue and at most half of the threads: a small request never waits for many large ones.
 //
-// Threads: any, except ~Workers(), which ends the threads: what is queued by then is dropped, what runs is waited for.
+// Threads: any. ~Workers() drops queued work and waits for running work.
 
 #include <chrono>
 #include <condition_variable>
@@ -29,18 +29,18 @@ enum class WorkSize : uint8_t { small, large };
 struct WorkerStats {
   size_t n_queued = 0;
   size_t n_running = 0;
-  std::chrono::milliseconds longest = {};  // how long the oldest of those that run has been running
+  std::chrono::milliseconds longest = {};  // running time of the oldest running work
 };
 
 class Workers {
  public:
-  // With fewer threads where the system starts no more. no_thread: not even one.
+  // Starts fewer threads if the system allows no more. no_thread: none could be started.
   static Result<std::unique_ptr<Workers>> start(size_t n_threads, size_t max_queued);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // False: the queue is full, and the work was not taken.
+  // False: the queue is full; the work was not accepted.
   [[nodiscard]] bool try_post(std::function<void()> work, WorkSize size = WorkSize::small);
   void post(std::function<void()> work, WorkSize size = WorkSize::small);
   WorkerStats stats() const;
@@ -49,7 +49,7 @@ class Workers {
   using Time = std::chrono::steady_clock::time_point;
   Workers(size_t n_threads, size_t max_queued) : max_queued_(max_queued), began_(n_threads) {}
   void run(std::optional<Time>& began);
-  std::deque<std::function<void()>>* ready_queue();  // with work that a thread may begin now; null: none
+  std::deque<std::function<void()>>* ready_queue();  // has work that a thread may begin now; null: no such queue
   size_t n_queued() const { return small_.size() + large_.size(); }
   void push(std::function<void()> work, WorkSize size);
 
@@ -58,7 +58,7 @@ class Workers {
   std::condition_variable changed_;
   std::deque<std::function<void()>> small_, large_;
   size_t n_large_running_ = 0;
-  std::vector<std::optional<Time>> began_;  // per thread: when its work began; nothing while it waits
+  std::vector<std::optional<Time>> began_;  // per thread: when its work began; none while it waits
   bool is_ending_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,9 +1,9 @@
 #pragma once
-// What the server measures, in Prometheus' text format. Histograms are filled as requests go; gauges and counters of
-// models are read from their engines when somebody asks. The only label is `model`. Routers and dashboards made for
-// vLLM find the figures they ask for under vLLM's names, too; there the label is `model_name`.
+// The server's metrics in Prometheus' text format. Histograms are updated by requests; gauges and counters of models
+// are read from their engines by render(). The only label is `model`. The metrics that routers and dashboards made for
+// vLLM need are repeated under vLLM's names, with the label `model_name`.
 //
-// Threads: everything may be called from any thread and takes well under a microsecond, except render().
+// Threads: any. Every call but render() takes well under a microsecond.
 // prometheus-cpp is included by metrics.cpp alone.
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace rocmforge::server {
 
-// One model's histograms. Lives as long as the Metrics it is of.
+// One model's histograms. Lives as long as its Metrics.
 class ModelMetrics {
  public:
   void queued(double seconds);       // until its first step

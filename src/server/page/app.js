@@ -238,7 +238,8 @@ async function generate() {
   sidebar.setBusy(target.id, false);
   updateComposer();
   if (message.error?.code !== "invalid_api_key") models.connect();
-  if (!message.error) $("announcer").textContent = message.content.slice(0, 3000) || "The answer is empty.";
+  const silent = message.calls ? "The model calls a tool." : "The answer is empty.";
+  if (!message.error) $("announcer").textContent = message.content.slice(0, 3000) || silent;
 }
 
 function stop() {

@@ -2,7 +2,7 @@
 
 import { ApiError, streamChat } from "./api.js";
 import { fit, lastMeasure, measure } from "./context.js";
-import { samplingOptions, systemPrompt } from "./settings.js";
+import { samplingOptions, shapeOptions, systemPrompt } from "./settings.js";
 
 const MAX_ATTEMPTS = 4;
 const MIN_RATE_TOKENS = 8; // the rate of fewer tokens is chance
@@ -42,7 +42,8 @@ export class Generation {
 
   // model: {id, nContext}, the latter 0 where it is not known.
   async run(model, past, onprogress) {
-    const { max_tokens: asked = null, ...options } = samplingOptions();
+    const { max_tokens: asked = null, ...sampling } = samplingOptions();
+    const options = { ...sampling, ...shapeOptions() };
     const system = systemPrompt();
     let { nContext } = model;
     let tokensPerCharacter = lastMeasure(past);
@@ -82,7 +83,9 @@ export class Generation {
       if (choice.finish_reason) message.finish = choice.finish_reason;
       const text = choice.delta?.content || "";
       const reasoning = choice.delta?.reasoning_content || choice.delta?.reasoning || "";
-      if (!text && !reasoning) continue;
+      const calls = choice.delta?.tool_calls ?? [];
+      if (!text && !reasoning && !calls.length) continue;
+      for (const call of calls) this.#addCall(call);
       this.#count();
       message.content += text;
       message.reasoning += reasoning;
@@ -93,6 +96,14 @@ export class Generation {
     message.stats = this.#figures(usage.completion_tokens, timings);
     const all = [...body.messages, { content: message.content + message.reasoning }];
     message.stats.tokens_per_character = measure(all, usage.prompt_tokens + usage.completion_tokens);
+  }
+
+  // A call comes in pieces: its name first, then parts of its arguments.
+  #addCall({ index = 0, function: part = {} }) {
+    const calls = (this.message.calls ??= []);
+    const call = (calls[index] ??= { name: "", arguments: "" });
+    call.name += part.name ?? "";
+    call.arguments += part.arguments ?? "";
   }
 
   fail(error) {

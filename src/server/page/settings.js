@@ -1,4 +1,4 @@
-// The settings drawer: how answers are sampled, and the system prompt.
+// The settings drawer: the system prompt, how answers are sampled, what they must look like, and the tools offered.
 
 import { $, el } from "./dom.js";
 import { settings } from "./store.js";
@@ -14,6 +14,42 @@ const FIELDS = [
   { name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
   { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "-2 to 2" },
 ];
+
+// Texts of JSON. `member` is what goes into a request.
+const JSON_FIELDS = [
+  {
+    name: "schema",
+    label: "JSON schema",
+    hint: "Answers are JSON of this schema.",
+    wanted: "a JSON schema: an object",
+    isFit: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+    member: (schema) => ({ response_format: { type: "json_schema", json_schema: { name: "answer", schema } } }),
+  },
+  {
+    name: "tools",
+    label: "Tools",
+    hint: 'Functions that the model may call: [{"name": ..., "description": ..., "parameters": ...}]. Calls are shown.',
+    wanted: "an array of functions, each with a name",
+    isFit: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => functionOf(one)),
+    member: (tools) => ({ tools: tools.map((one) => ({ type: "function", function: functionOf(one) })) }),
+  },
+];
+
+// Of a tool as OpenAI writes it, or of a function alone.
+function functionOf(tool) {
+  const found = tool?.function ?? tool;
+  return typeof found?.name === "string" ? found : null;
+}
+
+// The value of a JSON field's text; null where it is not used.
+function fitValue({ isFit }, text) {
+  try {
+    const value = JSON.parse(text);
+    return isFit(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
 
 const isValid = ({ min, max, step }, value) =>
   typeof value === "number" && value >= min && value <= max && (step !== 1 || Number.isInteger(value));
@@ -33,6 +69,12 @@ export function samplingOptions() {
   );
 }
 
+export function shapeOptions() {
+  const stored = settings.load();
+  const used = JSON_FIELDS.map((field) => [field, fitValue(field, stored[field.name])]).filter(([, value]) => value);
+  return Object.assign({}, ...used.map(([field, value]) => field.member(value)));
+}
+
 export function systemPrompt() {
   const { system } = settings.load();
   return typeof system === "string" ? system.trim() : "";
@@ -41,6 +83,7 @@ export function systemPrompt() {
 export function setUpSettings() {
   const dialog = $("settings");
   const inputs = FIELDS.map(makeField);
+  const shapes = JSON_FIELDS.map(makeJsonField);
   const system = $("set-system");
 
   const show = () => {
@@ -50,12 +93,20 @@ export function setUpSettings() {
       inputs[i].value = isValid(field, stored[field.name]) ? stored[field.name] : "";
       showHint(field, inputs[i]);
     });
+    JSON_FIELDS.forEach((field, i) => {
+      shapes[i].value = typeof stored[field.name] === "string" ? stored[field.name] : "";
+      showJsonHint(field, shapes[i]);
+    });
   };
   const save = () => {
     const values = { system: system.value };
     FIELDS.forEach((field, i) => {
       if (isValid(field, inputs[i].valueAsNumber)) values[field.name] = inputs[i].valueAsNumber;
       showHint(field, inputs[i]);
+    });
+    JSON_FIELDS.forEach((field, i) => {
+      if (shapes[i].value.trim()) values[field.name] = shapes[i].value;
+      showJsonHint(field, shapes[i]);
     });
     settings.save(values);
   };
@@ -79,6 +130,28 @@ function showHint(field, input) {
   const isWrong = input.validity.badInput || (input.value !== "" && !isValid(field, input.valueAsNumber));
   input.setAttribute("aria-invalid", String(isWrong));
   $(`${input.id}-hint`).textContent = isWrong ? problem(field) : field.hint;
+}
+
+function showJsonHint(field, area) {
+  const isWrong = area.value.trim() !== "" && fitValue(field, area.value) === null;
+  area.setAttribute("aria-invalid", String(isWrong));
+  $(`${area.id}-hint`).textContent = isWrong ? `Not used: must be ${field.wanted}.` : field.hint;
+}
+
+function makeJsonField({ name, label, hint }) {
+  const id = `set-${name}`;
+  const area = el("textarea.code", {
+    id,
+    rows: 3,
+    placeholder: "None",
+    spellcheck: "false",
+    autocomplete: "off",
+    "aria-describedby": `${id}-hint`,
+  });
+  $("shape").append(
+    el("div.field", {}, el("label", { for: id }, label), area, el("p.hint", { id: `${id}-hint` }, hint)),
+  );
+  return area;
 }
 
 function makeField({ name, label, min, max, step, hint }) {

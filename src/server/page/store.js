@@ -5,7 +5,8 @@
 //   rocmforge.chat.ID  {messages}, as earlier versions kept a conversation: taken apart when it is read
 //   rocmforge.settings, .model, .theme       rocmforge.key (of the tab: session storage)
 //
-// A message is {id, role, content} and, of the assistant, {reasoning, stats, finish, error, omitted}. Messages stand in
+// A message is {id, role, content} and, of the assistant, {reasoning, calls, stats, finish, error, omitted}; a call is
+// {name, arguments}, both texts. Messages stand in
 // the order of their ids: a question's id is its time and some random letters, its answer's is the same with ".a".
 
 const PREFIX = "rocmforge.";
@@ -65,7 +66,13 @@ const byId = (a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 // Whatever lies in the storage, the result has the shape that the page relies on, or is null.
 function toMessage(id, value) {
   if (!value || !ROLES.includes(value.role)) return null;
-  return { ...value, id, content: text(value.content), reasoning: text(value.reasoning) };
+  const message = { ...value, id, content: text(value.content), reasoning: text(value.reasoning) };
+  if (Array.isArray(value.calls)) {
+    message.calls = value.calls.map((call) => ({ name: text(call?.name), arguments: text(call?.arguments) }));
+  } else {
+    delete message.calls;
+  }
+  return message;
 }
 
 export function listConversations() {

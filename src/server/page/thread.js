@@ -181,9 +181,23 @@ class QuestionView {
   }
 }
 
+function newCall() {
+  return el("details.call", { open: "" }, el("summary", {}, "Calls ", el("code", {})), el("pre", { dir: "ltr" }));
+}
+
+// JSON with its lines, where it is complete.
+function readable(json) {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
 class AnswerView {
   #text = null; // MarkdownView of the answer and of the reasoning before it, while they arrive
   #reasoning = null;
+  #calls = null;
   #isScheduled = false;
   #notBefore = 0;
 
@@ -197,6 +211,7 @@ class AnswerView {
     if (!isLive) {
       if (message.reasoning) renderMarkdown(this.#thinking(), message.reasoning);
       renderMarkdown(this.body, message.content);
+      this.#showCalls();
       this.#showEnd();
       return;
     }
@@ -209,16 +224,14 @@ class AnswerView {
       el("i"),
     );
     this.root.append(this.waiting);
-    if (message.content || message.reasoning) this.append(message.content, message.reasoning);
+    if (message.content || message.reasoning || message.calls) this.append(message.content, message.reasoning);
   }
 
   append(text, reasoning = "") {
     if (reasoning) (this.#reasoning ??= new MarkdownView(this.#thinking())).append(reasoning);
     if (text) (this.#text ??= new MarkdownView(this.body)).append(text);
-    if ((text || reasoning) && this.waiting) {
-      this.waiting.remove();
-      this.waiting = null;
-    }
+    this.waiting?.remove();
+    this.waiting = null;
     this.#schedule();
   }
 
@@ -255,12 +268,26 @@ class AnswerView {
     else if (!this.root.hasAttribute("aria-busy")) return;
     this.#reasoning?.render(isEnd);
     this.#text?.render(isEnd);
+    this.#showCalls();
   }
 
   #thinking() {
     const answer = el("div.answer");
     this.body.before(el("details.thinking", {}, el("summary", {}, "Thinking"), answer));
     return answer;
+  }
+
+  // The page calls nothing: what the model asks for is shown, each call folded under its name.
+  #showCalls() {
+    const calls = this.message.calls ?? [];
+    this.#calls ??= calls.length ? this.body.parentNode.insertBefore(el("div.calls"), this.body.nextSibling) : null;
+    calls.forEach((call, i) => {
+      const shown = this.#calls.children[i] ?? this.#calls.appendChild(newCall());
+      const [name, code] = [shown.querySelector("code"), shown.querySelector("pre")];
+      if (name.textContent !== call.name) name.textContent = call.name;
+      const text = readable(call.arguments);
+      if (code.textContent !== text) code.textContent = text;
+    });
   }
 
   // That the beginning of the conversation was not sent is said where it first matters: above the answer.

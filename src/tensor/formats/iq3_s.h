@@ -25,6 +25,10 @@ struct Iq3S {
 };
 static_assert(sizeof(Iq3S) == 110);
 
+RF_HOST_DEVICE constexpr uint64_t iq3_s_magnitudes(uint64_t low_code, uint64_t high_code) {
+  return 2 * spread_4x3(low_code, high_code) + kEachByte;
+}
+
 RF_HOST_DEVICE inline void decode(float* to, const Iq3S& block) {  // to: 256
   const float d = to_float(block.d);
   for (int i = 0; i < 8; i++) {
@@ -32,8 +36,9 @@ RF_HOST_DEVICE inline void decode(float* to, const Iq3S& block) {  // to: 256
     for (int k = 0; k < 4; k++, to += 8) {
       const uint8_t* low = block.qs + 8 * i + 2 * k;
       const uint32_t high = block.qh[i] >> 2 * k;
-      const uint64_t field = spread_4x3(iq3_s_code(low[0] | (high & 1) << 8), iq3_s_code(low[1] | (high & 2) << 7));
-      scale_levels(to, scale, with_signs(2 * field + kEachByte, block.signs[4 * i + k]));
+      const uint64_t magnitudes =
+          iq3_s_magnitudes(iq3_s_code(low[0] | (high & 1) << 8), iq3_s_code(low[1] | (high & 2) << 7));
+      scale_levels(to, scale, with_signs(magnitudes, block.signs[4 * i + k]));
     }
   }
 }

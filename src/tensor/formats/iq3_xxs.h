@@ -23,8 +23,8 @@ struct Iq3Xxs {
 static_assert(sizeof(Iq3Xxs) == 98);
 
 // 8 f + 4 for the fields 0 .. 6, and 62 for 7.
-RF_HOST_DEVICE inline uint64_t iq3_xxs_magnitudes(uint32_t low_index, uint32_t high_index) {
-  const uint64_t field = spread_4x3(iq3_xxs_code(low_index), iq3_xxs_code(high_index));
+RF_HOST_DEVICE constexpr uint64_t iq3_xxs_magnitudes(uint64_t low_code, uint64_t high_code) {
+  const uint64_t field = spread_4x3(low_code, high_code);
   const uint64_t is_seven = field & field >> 1 & field >> 2 & kEachByte;
   return 8 * field + 4 * kEachByte + 2 * is_seven;
 }
@@ -36,7 +36,7 @@ RF_HOST_DEVICE inline void decode(float* to, const Iq3Xxs& block) {  // to: 256
     const float scale = d * static_cast<float>(2 * (word >> 28) + 1) * 0.25f;
     for (int k = 0; k < 4; k++, to += 8) {
       const uint8_t* index = block.qs + 8 * i + 2 * k;
-      const uint64_t magnitudes = iq3_xxs_magnitudes(index[0], index[1]);
+      const uint64_t magnitudes = iq3_xxs_magnitudes(iq3_xxs_code(index[0]), iq3_xxs_code(index[1]));
       scale_levels(to, scale, with_signs(magnitudes, even_signs(word >> 7 * k & 0x7F)));
     }
   }

@@ -7,6 +7,7 @@
 //   weight = d * value[code]
 
 #include "tensor/fit.h"
+#include "tensor/formats/levels.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -19,9 +20,12 @@ struct Iq4Nl {
 };
 static_assert(sizeof(Iq4Nl) == 18);
 
+inline constexpr FourBitLevels kIq4Levels = {
+    {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}};
+
 RF_HOST_DEVICE inline int iq4_level(int code) {
-  static constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-  return kLevels[code];
+  static constexpr FourBitLevels kLevels = kIq4Levels;  // device code has tables of its own
+  return kLevels.at[code];
 }
 
 RF_HOST_DEVICE inline void decode(float* to, const Iq4Nl& block) {  // to: 32

@@ -9,27 +9,27 @@ namespace rocmforge::formats {
 inline constexpr uint64_t kEachByte = 0x0101010101010101;  // times b: b in each of the eight bytes
 
 // Eight fields of two bits, each moved to a byte of its own.
-RF_HOST_DEVICE inline uint64_t spread_8x2(uint64_t code) {
+RF_HOST_DEVICE constexpr uint64_t spread_8x2(uint64_t code) {
   code = (code | code << 24) & 0x000000FF000000FF;
   code = (code | code << 12) & 0x000F000F000F000F;
   return (code | code << 6) & 0x0303030303030303;
 }
 
 // Twice four fields of three bits, each moved to a byte of its own: the fields of `low` in the lower four bytes.
-RF_HOST_DEVICE inline uint64_t spread_4x3(uint64_t low, uint64_t high) {
+RF_HOST_DEVICE constexpr uint64_t spread_4x3(uint64_t low, uint64_t high) {
   uint64_t code = low | high << 32;
   code = (code | code << 10) & 0x003F003F003F003F;
   return (code | code << 5) & 0x0707070707070707;
 }
 
 // The magnitudes 8, 25, 43 of IQ2 for the fields 0, 1, 2.
-RF_HOST_DEVICE inline uint64_t iq2_magnitudes(uint32_t code) {
+RF_HOST_DEVICE constexpr uint64_t iq2_magnitudes(uint32_t code) {
   const uint64_t field = spread_8x2(code);
   return 8 * kEachByte + 17 * field + (field >> 1 & kEachByte);
 }
 
 // Signs stored in seven bits: the number of negative weights among eight is even, which gives the eighth sign.
-RF_HOST_DEVICE inline uint32_t even_signs(uint32_t seven) {
+RF_HOST_DEVICE constexpr uint32_t even_signs(uint32_t seven) {
   uint32_t parity = seven ^ seven >> 4;
   parity ^= parity >> 2;
   parity ^= parity >> 1;

@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "tensor/fit.h"
+#include "tensor/formats/levels.h"
 #include "tensor/half.h"
 
 namespace rocmforge::formats {
@@ -27,9 +28,11 @@ struct Mxfp4 {
 };
 static_assert(sizeof(Mxfp4) == 17);
 
+inline constexpr FourBitLevels kE2m1Doubled = {{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}};
+
 RF_HOST_DEVICE inline int e2m1_doubled(int code) {
-  static constexpr int8_t kLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  return kLevels[code];
+  static constexpr FourBitLevels kLevels = kE2m1Doubled;  // device code has tables of its own
+  return kLevels.at[code];
 }
 
 RF_HOST_DEVICE inline float e8m0_halved(uint8_t e) {  // 2^(e - 128)

@@ -37,6 +37,7 @@ void on_device(Wave& w, const Instruction& i) {
     std::byte* where = w.memory_at(i, at, sizeof(T), true);
     if (where == nullptr) return;
     if (at % sizeof(T) != 0) return w.fail(i, "an atomic at an address that is not aligned");
+    const auto turn = w.visibility.atomic_turn();
     for (uint64_t word = at; w.visibility.is_followed() && word < at + sizeof(T); word += 4) {
       if (!is_good(w, i, w.visibility.atomic(w.last_range, word, scope))) return;
     }

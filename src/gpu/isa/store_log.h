@@ -58,6 +58,8 @@ class StoreLog {
 
   void release(uint64_t address, const Clock& stores);
   Clock acquire(uint64_t address);
+  // Held while an atomic changes its word and the log: the log has them in the order in which memory had them.
+  std::unique_lock<std::mutex> one_atomic() { return std::unique_lock(atomics_); }
 
  private:
   static constexpr uint64_t kPageBytes = 4096;
@@ -65,6 +67,7 @@ class StoreLog {
   using Pages = std::vector<std::atomic<Page*>>;  // of a range
 
   std::vector<std::atomic<Pages*>> parts_;  // by range
+  std::mutex atomics_;
   std::mutex mutex_;
   std::unordered_map<uint64_t, Clock> released_;  // by address
 };

@@ -6,6 +6,7 @@
 // invalidated the caches that could hold what was there before. Stores of the same bytes as were there are no stores.
 
 #include <cstdint>
+#include <mutex>
 #include <span>
 
 #include "gpu/isa/code_object.h"
@@ -30,8 +31,11 @@ class Visibility {
   const char* load(const Range& range, uint64_t address, uint32_t n_bytes, Scope scope);
   const char* scalar_load(const Range& range, uint64_t address, uint32_t n_bytes) const;
   const char* store(const Range& range, uint64_t address, uint32_t n_bytes, const StoreKind& kind, const void* data);
-  // An atomic passes its wave's stores on before it is done, and hears of others' after, so that blocks on other
-  // threads cannot come between.
+  // An atomic passes its wave's stores on, changes its word and hears of others' stores, while it holds the turn that
+  // the atomics of all blocks share.
+  std::unique_lock<std::mutex> atomic_turn() {
+    return log_ != nullptr ? log_->one_atomic() : std::unique_lock<std::mutex>();
+  }
   const char* atomic(const Range& range, uint64_t address, Scope scope);
   void atomic_is_done(uint64_t address) { listening_.join(log_->acquire(address)); }
 

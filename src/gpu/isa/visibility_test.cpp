@@ -247,30 +247,25 @@ std::vector<Case> cases() {
   };
 }
 
-// Blocks run on several threads. One has begun an atomic when another passes its store on, and adds after the other.
-TEST(MachineCodeVisibilityOfBlocks, AnAtomicHearsOfWhatCameBeforeItWasDone) {
-  std::array<uint32_t, 64> words{};
+// Two blocks, on two threads, meet at each counter; the second sets it back by a plain store.
+TEST(MachineCodeVisibilityOfBlocks, TheLastToArriveMayStoreWithoutMore) {
+  constexpr uint32_t kCounters = 1 << 16;
+  const Kernel kernel = program(
+      {"s_load_b64 s[2:3], s[0:1], null", "s_lshr_b32 s4, s15, 1", "s_lshl_b32 s4, s4, 2", "v_mov_b32_e32 v1, s4",
+       "v_mov_b32_e32 v2, 1", "v_mov_b32_e32 v4, 0", "s_mov_b32 exec_lo, 1", "s_waitcnt lgkmcnt(0)",
+       "global_atomic_add_u32 v3, v1, v2, s[2:3] glc", "s_waitcnt vmcnt(0)", "v_readfirstlane_b32 s5, v3",
+       "s_cmp_lg_u32 s5, 1", "s_cbranch_scc1 done", "global_store_b32 v1, v4, s[2:3]", "done:", "s_endpgm"});
+  std::vector<uint32_t> counters(kCounters);
   MemoryMap memory;
-  memory.allow(words.data(), sizeof words, true);
-  const auto address = reinterpret_cast<uint64_t>(words.data()), ticket = address + 128;
-  const Range& range = *memory.find(address, 4, true);
-  StoreLog log(memory);
-  const Kernel kernel = program({"s_endpgm"});
-  Visibility writer, reader;
-  writer.begin(&log, kernel, 1, 1, 1);
-  reader.begin(&log, kernel, 2, 2, 1);
-  const uint32_t value = 7, number = writer.issue_store();
-  EXPECT_EQ(writer.store(range, address, 4, {}, &value), nullptr);
-  writer.store_arrived(number);
-
-  EXPECT_EQ(reader.atomic(range, ticket, Scope::device), nullptr);
-  EXPECT_EQ(writer.atomic(range, ticket, Scope::device), nullptr);
-  writer.atomic_is_done(ticket);
-  reader.atomic_is_done(ticket);
-  reader.atomic_ended();
-  EXPECT_NE(reader.load(range, address, 4, Scope::wave), nullptr) << "caches may hold what was there";
-  reader.invalidate(Scope::device);
-  EXPECT_EQ(reader.load(range, address, 4, Scope::wave), nullptr);
+  memory.allow(counters.data(), counters.size() * 4, true);
+  const uint32_t* args = counters.data();
+  Launch launch;
+  launch.grid = {2 * kCounters, 1, 1};
+  launch.n_threads = 32;
+  launch.n_workers = 4;
+  const auto done = isa::run(kernel, launch, std::as_bytes(std::span(&args, 1)), memory);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(std::ranges::count(counters, 0u), kCounters);
 }
 
 INSTANTIATE_TEST_SUITE_P(, MachineCodeVisibility, ::testing::ValuesIn(cases()),

@@ -8,14 +8,13 @@ memory. What the hot loops make of the registers: tools/amd_loops.py.
 """
 import argparse
 import concurrent.futures
-import pathlib
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import hip_code
+
+ROOT = hip_code.ROOT
 # Products of few and of many rows, attention, recurrent layers.
 HOT = re.compile(r"^(matvec_\w+_[18]|matmul_\w+|stream_fragments_\w+|experts_\w+_(8|16|64)|attend_\w+|convolve|"
                  r"scan_\w+|delta_rule_\w+)$")
@@ -30,27 +29,14 @@ def find_clang():
 
 def compile_kernels(clang, file, target):
     """A file's assembly, and each of its kernels: {name: {"VGPRs": n, ...}}."""
-    # By the compiler's cache where there is one: its results are files.
-    cache = [ccache] if (ccache := shutil.which("ccache")) else []
-    with tempfile.TemporaryDirectory() as folder:
-        assembly = pathlib.Path(folder) / "kernels.s"
-        done = subprocess.run(cache + command_of(clang, file, target, assembly), capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stderr)
-        text = assembly.read_text()
+    text, remarks, _ = hip_code.assembly_of(clang, shutil.which("ccache"), f"src/gpu/kernels/{file}.cu", target)
     kernels, current = {}, None
-    for name, value in FIELD.findall(done.stderr):
+    for name, value in FIELD.findall(remarks):
         if name == "Function Name":
             current = kernels.setdefault(value, {})
         elif current is not None and value.isdigit():
             current[name] = int(value)
     return text, kernels
-
-
-def command_of(clang, file, target, assembly):
-    return [clang, "-x", "hip", "--offload-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib",
-            "-std=c++20", "-O3", f"-I{ROOT / 'src'}", "-S", "-Rpass-analysis=kernel-resource-usage",
-            str(ROOT / "src/gpu/kernels" / f"{file}.cu"), "-o", str(assembly)]
 
 
 def main():

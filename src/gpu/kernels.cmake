@@ -34,10 +34,11 @@ function(rf_emu_kernels out)
   set(${out} ${libraries} PARENT_SCOPE)
 endfunction()
 
-# rf_gpu_module(NAME FILES a b... SUFFIX fatbin COMMAND compiler and flags)
-# is librocmforge-NAME.so: modules/NAME.cpp with the code that COMMAND makes of each kernels/FILE.cu built in.
+# rf_gpu_module(NAME FILES a b... SUFFIX fatbin COMMAND command TOOLS files that COMMAND is made of)
+# is librocmforge-NAME.so: modules/NAME.cpp with the code that COMMAND makes of each kernels/FILE.cu built in. In COMMAND,
+# @SOURCE@ is that file, @IMAGE@ what is made of it; @IMAGE@.d lists what it depends on.
 function(rf_gpu_module name)
-  cmake_parse_arguments(M "" "SUFFIX" "FILES;COMMAND" ${ARGN})
+  cmake_parse_arguments(M "" "SUFFIX" "FILES;COMMAND;TOOLS" ${ARGN})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
   file(MAKE_DIRECTORY ${folder})
   set(images)
@@ -46,9 +47,11 @@ function(rf_gpu_module name)
   foreach(file IN LISTS M_FILES)
     set(source ${CMAKE_CURRENT_SOURCE_DIR}/kernels/${file}.cu)
     set(image ${folder}/${file}.${M_SUFFIX})
+    string(REPLACE "@SOURCE@" "${source}" command "${M_COMMAND}")
+    string(REPLACE "@IMAGE@" "${image}" command "${command}")
     add_custom_command(OUTPUT ${image}
-      COMMAND ${M_COMMAND} -MD -MF ${image}.d -MT ${image} -I${PROJECT_SOURCE_DIR}/src ${source} -o ${image}
-      DEPENDS ${source} DEPFILE ${image}.d COMMENT "Compiling ${file}.cu for ${name}" VERBATIM)
+      COMMAND ${command} COMMAND_EXPAND_LISTS
+      DEPENDS ${source} ${M_TOOLS} DEPFILE ${image}.d COMMENT "Compiling ${file}.cu for ${name}" VERBATIM)
     list(APPEND images ${image})
     string(APPEND declarations "__asm__(\".section .rodata\\n.balign 4096\\nrf_image_${file}:\\n"
                                ".incbin \\\"${image}\\\"\\n.byte 0\\n.previous\");\n"

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "gpu/isa/scalar_hazard.h"
+
 namespace rocmforge::gpu::isa {
 namespace {
 
@@ -222,6 +224,11 @@ std::string find_hazard(const Kernel& kernel) {
       return fmt::format("{}: \"{}\" at {:x} comes too early after \"{}\" at {:x}", kernel.name, then->text,
                          then->address, first.text, first.address);
     }
+  }
+  if (const auto at = find_old_scalar(kernel)) {
+    const Instruction& reader = kernel.instructions[*at];
+    return fmt::format("{}: \"{}\" at {:x} may read an old scalar, without s_wait_alu", kernel.name, reader.text,
+                       reader.address);
   }
   return {};
 }

@@ -105,6 +105,27 @@ TEST(MachineCodeHazard, IsFoundAcrossBranches) {
   EXPECT_EQ(find_hazard(program(guarded, "gfx942")), "");
 }
 
+// A vector instruction reads s4, a scalar one writes its pair, and one of either kind reads it.
+TEST(MachineCodeHazard, OldScalarsOfGfx12) {
+  const std::string read = "v_add_nc_u32_e32 v1, s4, v1", write = "s_mov_b32 s5, 1", wait = "s_wait_alu 0xfffe";
+  const auto hazard = [](const Lines& lines, const std::string& target = "gfx1201") {
+    return find_hazard(program(lines, target));
+  };
+  for (const std::string use : {"s_add_co_i32 s6, s4, 1", "v_mov_b32_e32 v2, s5", "s_cmp_eq_u32 s4, 0"}) {
+    const std::string found = hazard({read, write, use, "s_endpgm"});
+    EXPECT_NE(found.find('"' + use + "\" at"), std::string::npos) << found;
+    EXPECT_EQ(hazard({read, write, wait, use, "s_endpgm"}), "");
+    EXPECT_NE(hazard({read, write, "s_wait_alu 0xffff", use, "s_endpgm"}), "") << "it waits for nothing";
+    EXPECT_EQ(hazard({write, use, read, "s_endpgm"}), "") << "no vector instruction has read it before";
+    EXPECT_EQ(hazard({read, "s_mov_b32 s6, 1", use, "s_endpgm"}), "") << "another pair is written";
+    EXPECT_EQ(hazard({read, write, use, "s_endpgm"}, "gfx1100"), "") << "only gfx12 has it";
+  }
+  // Around a loop, and on one of two paths.
+  EXPECT_NE(hazard({"again:", "s_add_co_i32 s6, s4, 1", read, write, "s_cbranch_scc1 again", "s_endpgm"}), "");
+  EXPECT_NE(hazard({read, write, "s_cbranch_scc1 there", wait, "there:", read, "s_endpgm"}), "");
+  EXPECT_EQ(hazard({read, write, wait, "s_cbranch_scc1 there", "there:", read, "s_endpgm"}), "");
+}
+
 TEST(MachineCodeHazard, EndsALaunch) {
   const Kernel kernel = program({"v_rcp_f32_e32 v1, v0", "v_mul_f32_e32 v2, v1, v1", "s_endpgm"});
   Launch launch;

@@ -198,7 +198,7 @@ void test_drain(const Program& program, bool is_long) {
   for (size_t round = 0; round < n_rounds; round++) {
     // Every other time the streams are longer than the drain, and are cut off properly.
     const bool is_cut = round % 2 == 1;
-    ServerProcess server(program, {"--drain-seconds", is_cut ? "3" : "30"});
+    ServerProcess server(program, {"--drain-seconds", is_cut ? "6" : "30"});
     const std::string body =
         fmt::format(R"({{"prompt":"Once","max_tokens":{},"seed":{},"ignore_eos":true}})", is_cut ? 1000 : 60, round);
     std::atomic<size_t> n_ended = 0, n_errors = 0;

@@ -17,6 +17,7 @@
 #include "engine/session.h"
 #include "gpu/device.h"
 #include "gpu/self_test.h"
+#include "gpu/self_test_memory.h"
 #include "model_path.h"
 #include "terminal.h"
 #include "user_folders.h"
@@ -63,7 +64,7 @@ Finding models_folder() {
   return {Health::warn, "models", fact + fmt::format(", not usable: {}", broken), "`rocmforge models` says why"};
 }
 
-// One kernel of each family on each GPU, against the CPU.
+// One kernel of each family on each GPU, against the CPU, whatever is remembered; what is remembered is the new result.
 void try_gpus(std::vector<Finding>& out, const gpu::Survey& survey) {
   constexpr const char* kAdvice = "use --device cpu, and report this with the card, its driver and this text";
   for (const gpu::FoundDevice& found : survey.devices) {
@@ -78,13 +79,20 @@ void try_gpus(std::vector<Finding>& out, const gpu::Survey& survey) {
       say(Health::fail, device.error().message, "");
       continue;
     }
+    const gpu::SelfTestKey key = gpu::self_test_key(found, gpu::module_folders());
+    const auto known = gpu::remembered_self_test(self_test_file(), key);
     const gpu::SelfTestReport report = gpu::run_self_test(**device);
+    gpu::remember_self_test(self_test_file(), key, report);
     for (const gpu::SelfTestResult& r : report.results) {
       const bool is_right = r.fault.empty();
       say(is_right ? Health::ok : Health::fail, r.family + (is_right ? " are right" : ": " + r.fault),
           is_right ? "" : kAdvice);
     }
-    say(Health::ok, fmt::format("the self-test took {:.0f} ms", report.seconds * 1e3), "");
+    for (const std::string& loss : gpu::losses(report)) say(Health::fail, loss, "");
+    const char* before = !known                ? "nothing was remembered of this driver and module"
+                         : known->has_passed() ? "remembered of this driver and module: that it passes"
+                                               : "remembered of this driver and module: that it fails";
+    say(Health::ok, fmt::format("the self-test took {:.0f} ms; {}", report.seconds * 1e3, before), "");
   }
   if (survey.devices.empty()) out.push_back({Health::warn, "gpu", "there is none to test", ""});
 }

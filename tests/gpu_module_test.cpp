@@ -9,6 +9,7 @@
 #include "gpu/device.h"
 #include "gpu/module.h"
 #include "gpu/self_test.h"
+#include "gpu/self_test_memory.h"
 #include "support/golden_check.h"
 
 namespace rocmforge {
@@ -91,6 +92,33 @@ TEST(GpuModule, TheHipModulePassesTheSelfTestThroughTheStandIn) {
     const gpu::SelfTestReport report = gpu::run_self_test(*device);
     EXPECT_TRUE(report.has_passed()) << device->name() << ": " << report.faults();
   }
+}
+
+// A device is known by its name, the version that HIP gives, the kernel's release, and the module's file.
+TEST(GpuModule, TheHipModulesDevicesAreTestedOnce) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::Survey survey = gpu::find_devices(built());
+  ASSERT_FALSE(survey.devices.empty());
+  const gpu::SelfTestKey key = gpu::self_test_key(survey.devices[0], built());
+  EXPECT_NE(key.device.find(survey.devices[0].name), std::string::npos);
+  EXPECT_EQ(key.driver.find("70012345, Linux "), 0u) << key.driver;
+  EXPECT_EQ(key.module.find("hip, "), 0u) << key.module;
+  const testing::TempDir folder;
+  const gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  ASSERT_TRUE(gpu::open_backend("gpu", built(), options).ok());
+  const auto remembered = gpu::remembered_self_test(options.file, key);
+  ASSERT_TRUE(remembered);
+  EXPECT_TRUE(remembered->has_passed()) << remembered->faults();
+}
+
+TEST(GpuModule, TheEmulationIsTestedWhereThatIsAskedFor) {
+  const testing::TempDir folder;
+  gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  ASSERT_TRUE(gpu::open_backend("emu:64", built(), options).ok());
+  EXPECT_FALSE(std::filesystem::exists(options.file));
+  options.mode = gpu::SelfTestMode::always;
+  ASSERT_TRUE(gpu::open_backend("emu:64", built(), options).ok());
+  EXPECT_TRUE(std::filesystem::exists(options.file));
 }
 
 TEST(GpuModule, TheHipModuleSaysWhatALaunchCannotHave) {

@@ -54,6 +54,13 @@ class Bench {
   const Device& device() const { return *device_; }
   const Stream& stream() const { return stream_; }
 
+  // The fault of numbers that are not the CPU's; other errors are the driver's.
+  Error wrong(std::string fact) {
+    was_wrong_ = true;
+    return {ErrorCode::device_failed, std::move(fact)};
+  }
+  bool was_wrong() const { return was_wrong_; }
+
  private:
   Bench(const Device& device, Stream stream) : device_(&device), stream_(std::move(stream)) {}
   struct Space {
@@ -67,21 +74,19 @@ class Bench {
   }
 
   const Device* device_;
+  bool was_wrong_ = false;
   std::vector<Memory> memory_;
   Stream stream_;  // destroyed before the memory that its work uses
 };
 
-Error wrong(std::string fact) {
-  return {ErrorCode::device_failed, std::move(fact)};
-}
-
 // Within `tolerance` of the largest magnitude expected; rows of `width` for the message.
-Result<void> compare(std::span<const float> got, std::span<const float> expected, float tolerance, size_t width) {
+Result<void> compare(Bench& bench, std::span<const float> got, std::span<const float> expected, float tolerance,
+                     size_t width) {
   float largest = 0;
   for (const float v : expected) largest = std::max(largest, std::fabs(v));
   for (size_t i = 0; i < expected.size(); i++) {
     if (std::fabs(got[i] - expected[i]) <= tolerance * largest) continue;  // false for a NaN
-    return wrong(fmt::format("row {}, column {}: {} instead of {}", i / width, i % width, got[i], expected[i]));
+    return bench.wrong(fmt::format("row {}, column {}: {} instead of {}", i / width, i % width, got[i], expected[i]));
   }
   return {};
 }
@@ -115,7 +120,7 @@ Result<void> try_fragments(Bench& bench, const char* kernel, uint16_t (*bits)(fl
   float* out = TRY(bench.zeros<float>(256));
   const TryFragmentsArgs args{out, TRY(bench.put<uint16_t>(a_bits)), TRY(bench.put<uint16_t>(b_bits))};
   TRY(bench.run("target", kernel, Grid{}, kTryFragmentsThreads, args));
-  return compare(TRY(bench.read(out, 256)), expected, 0.0f, 16);  // sums below 2^24: exact
+  return compare(bench, TRY(bench.read(out, 256)), expected, 0.0f, 16);  // sums below 2^24: exact
 }
 
 Result<void> fragments(Bench& bench) {
@@ -136,7 +141,8 @@ Result<void> meeting(Bench& bench) {
     uint32_t expected = 0;
     for (uint32_t b = 0; b < kBlocks; b++) expected += meet_number(b, t);
     if (sums[t] != expected) {
-      return wrong(fmt::format("thread {}: the last of {} blocks saw {} instead of {}", t, kBlocks, sums[t], expected));
+      return bench.wrong(
+          fmt::format("thread {}: the last of {} blocks saw {} instead of {}", t, kBlocks, sums[t], expected));
     }
   }
   return {};
@@ -202,7 +208,8 @@ Result<void> few_rows(Bench& bench, DType dtype, uint32_t n_rows) {
   const std::string kernel = fmt::format("matvec_{}_{}", dtype_info(dtype).name, n_rows);
   TRY(bench.run("matvec", kernel.c_str(), matvec_grid(kOutputs, n_rows, n_rows, bench.device().wave()), kMatvecThreads,
                 args));
-  return compare(TRY(bench.read(args.out, size_t{n_rows} * kOutputs)), product_of(w, x, n_rows), 1e-5f, kOutputs);
+  return compare(bench, TRY(bench.read(args.out, size_t{n_rows} * kOutputs)), product_of(w, x, n_rows), 1e-5f,
+                 kOutputs);
 }
 
 constexpr DType kTriedFormats[] = {DType::q4_0, DType::q8_0, DType::q4_k, DType::q5_k, DType::q6_k};
@@ -240,7 +247,7 @@ Result<void> many_rows(Bench& bench) {
     args.parts[0] = {out, nullptr, kOutputs, 0, kOutputs};
     TRY(bench.run("matmul_fragments", "matmul_fragments_128", matmul_fragments_grid(1, kRows), kMatmulFragmentsThreads,
                   args));
-    TRY(compare(TRY(bench.read(out, size_t{kRows} * kOutputs)), product_of(w, x, kRows), 1e-3f, kOutputs));
+    TRY(compare(bench, TRY(bench.read(out, size_t{kRows} * kOutputs)), product_of(w, x, kRows), 1e-3f, kOutputs));
   }
   return {};
 }
@@ -269,7 +276,7 @@ Result<Normed> prepare_norm(Bench& bench) {
 Result<void> norm(Bench& bench) {
   const Normed normed = TRY(prepare_norm(bench));
   TRY(bench.run("norm", "rms_norm", norm_grid(2, 1), kNormThreads, normed.args));
-  return compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
+  return compare(bench, TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
 }
 
 // Recorded, then replayed over a cleared output.
@@ -283,31 +290,61 @@ Result<void> graph(Bench& bench) {
   if (!recorded.ok()) return recorded.error();
   TRY(bench.stream().fill(normed.args.out, 0, normed.expected.size() * sizeof(float)));
   TRY(bench.stream().launch(*recorded));
-  return compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
+  return compare(bench, TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
 }
 
 struct Family {
   const char* name;
+  Loss loss;
   Result<void> (*run)(Bench& bench);
 };
 constexpr Family kFamilies[] = {
-    {"matrix fragments", fragments},      {"meetings of blocks", meeting},
-    {"products of one row", one_row},     {"products of eight rows", eight_rows},
-    {"products of many rows", many_rows}, {"norms", norm},
-    {"recorded passes", graph},
+    {"matrix fragments", Loss::fragments, fragments},
+    {"meetings of blocks", Loss::device, meeting},
+    {"products of one row", Loss::device, one_row},
+    {"products of eight rows", Loss::device, eight_rows},
+    {"products of many rows", Loss::fragments, many_rows},
+    {"norms", Loss::device, norm},
+    {"recorded passes", Loss::graphs, graph},
 };
 
-Result<void> run_family(const Device& device, const Family& family) {
-  Bench bench = TRY(Bench::make(device));
-  auto done = family.run(bench);
-  if (!done.ok()) static_cast<void>(bench.stream().finish().ok());  // work under way must not find its memory gone
-  return done;
+SelfTestResult run_family(const Device& device, const Family& family) {
+  SelfTestResult out{family.name, family.loss, ""};
+  const auto fail = [&](const Error& error, bool was_wrong) {
+    out.fault = error.message;
+    if (!was_wrong) out.not_run = error.code;
+  };
+  auto bench = Bench::make(device);
+  if (!bench.ok()) {
+    fail(bench.error(), false);
+    return out;
+  }
+  const auto done = family.run(*bench);
+  if (done.ok()) return out;
+  static_cast<void>(bench->stream().finish().ok());  // work under way must not find its memory gone
+  fail(done.error(), bench->was_wrong());
+  return out;
 }
 
 }  // namespace
 
 bool SelfTestReport::has_passed() const {
   return std::ranges::all_of(results, [](const SelfTestResult& r) { return r.fault.empty(); });
+}
+
+bool SelfTestReport::was_run() const {
+  return std::ranges::none_of(results, [](const SelfTestResult& r) { return r.not_run.has_value(); });
+}
+
+const SelfTestResult* SelfTestReport::first_fault(Loss loss) const {
+  const auto at = std::ranges::find_if(results, [&](const auto& r) { return r.loss == loss && !r.fault.empty(); });
+  return at == results.end() ? nullptr : &*at;
+}
+
+std::vector<SelfTestResult> self_test_families() {
+  std::vector<SelfTestResult> out;
+  for (const Family& family : kFamilies) out.push_back({family.name, family.loss, ""});
+  return out;
 }
 
 std::string SelfTestReport::faults() const {
@@ -321,10 +358,7 @@ std::string SelfTestReport::faults() const {
 SelfTestReport run_self_test(const Device& device) {
   const auto begin = std::chrono::steady_clock::now();
   SelfTestReport out;
-  for (const Family& family : kFamilies) {
-    const auto done = run_family(device, family);
-    out.results.push_back({family.name, done.ok() ? "" : done.error().message});
-  }
+  for (const Family& family : kFamilies) out.results.push_back(run_family(device, family));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }

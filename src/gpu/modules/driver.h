@@ -83,6 +83,7 @@ struct Vendor {
   std::vector<std::string> (*libraries)();  // names to try
   const char* library_variable;  // of the environment: the one library to try instead; null where there is none
   const FunctionNames* names;
+  const char* version_name;  // of the function int (int* version)
   // Looks up further functions in the library; false if one is missing.
   bool (*load_more)(void* library);
   // Launches with clusters and overlap where supported. Overlap that is not supported is ignored.

@@ -1,6 +1,7 @@
 #include "gpu/modules/driver_api.h"
 
 #include <dlfcn.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,6 +29,7 @@ thread_local std::string last_failure;
 struct Library {
   Driver driver{};
   bool is_loaded = false;
+  int version = 0;  // 0: not known
   std::string why_not;
 
   // The first that works: a machine may have several, and one that opens may still refuse the kernel's driver.
@@ -58,9 +60,16 @@ struct Library {
     std::memcpy(&driver, functions, sizeof driver);
     if (!kVendor.load_more(handle)) return "the driver lacks functions that are needed";
     const Code code = driver.init(0);
+    if (code == 0) ask_version(handle);
     if (code == 0) return "";
     const char* text = kVendor.describe(code);
     return text != nullptr ? text : "error " + std::to_string(code);
+  }
+  void ask_version(void* handle) {
+    Code (*get)(int*) = nullptr;
+    void* found = dlsym(handle, kVendor.version_name);
+    std::memcpy(&get, &found, sizeof get);
+    if (get == nullptr || get(&version) != 0) version = 0;
   }
 };
 
@@ -287,6 +296,17 @@ const GpuApi* driver_api() {
 
 }  // namespace modules
 }  // namespace rocmforge::gpu
+
+// The kernel's driver comes with the kernel, or is a module that is built for it.
+extern "C" __attribute__((visibility("default"))) const char* rocmforge_gpu_driver_version() {
+  static const std::string version = [] {
+    const auto& library = rocmforge::gpu::modules::library();
+    utsname system{};
+    if (!library.is_loaded || uname(&system) != 0) return std::string();
+    return std::to_string(library.version) + ", " + system.sysname + " " + system.release;
+  }();
+  return version.c_str();
+}
 
 extern "C" __attribute__((visibility("default"))) const rocmforge::gpu::GpuApi* rocmforge_gpu_api(uint32_t version) {
   return version == rocmforge::gpu::kApiVersion ? rocmforge::gpu::modules::driver_api() : nullptr;

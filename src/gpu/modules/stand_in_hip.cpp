@@ -74,6 +74,10 @@ Handle** out_as(void** handle) {
 RF_HIP int hipInit(unsigned) {
   return 0;
 }
+RF_HIP int hipRuntimeGetVersion(int* version) {
+  *version = 70012345;
+  return 0;
+}
 RF_HIP int hipGetDeviceCount(int* n) {
   *n = n_devices();
   return 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -109,6 +110,42 @@ TEST(GpuModule, TheHipModulesDevicesAreTestedOnce) {
   const auto remembered = gpu::remembered_self_test(options.file, key);
   ASSERT_TRUE(remembered);
   EXPECT_TRUE(remembered->has_passed()) << remembered->faults();
+}
+
+// The last test that uses this device: nothing is asked of it any more.
+TEST(GpuModule, ADeviceThatNeverEndsItsWorkEndsTheWait) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  constexpr uint32_t kIndex = 2;
+  const gpu::GpuApi* api = gpu::open_module("hip", built()).value();
+  ASSERT_EQ(setenv("ROCMFORGE_GPU_WAIT_SECONDS", "1", 1), 0);
+  {
+    const auto device = gpu::Device::open(*api, kIndex).value();
+    const auto stream = gpu::Stream::make(*device).value();
+    const auto event = gpu::Event::make(*device).value();
+    auto memory = gpu::Memory::allocate(*device, gpu::Memory::Kind::device, 4096).value();
+    ASSERT_TRUE(stream.fill(memory.data(), 1, memory.size()).ok());
+    ASSERT_TRUE(stream.record(event).ok() && event.finish().ok());
+    ASSERT_EQ(setenv("ROCMFORGE_STAND_IN_HANGS", "1", 1), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto finished = stream.finish();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    unsetenv("ROCMFORGE_STAND_IN_HANGS");
+    ASSERT_FALSE(finished.ok());
+    EXPECT_EQ(finished.error().code, ErrorCode::device_failed);
+    EXPECT_NE(finished.error().message.find("device 2, " + device->name() + ", did not end its work within 1 s"),
+              std::string::npos)
+        << finished.error().message;
+    EXPECT_GE(waited.count(), 1.0);
+    // The driver is asked for nothing more, not even to free memory.
+    EXPECT_FALSE(event.finish().ok());
+    EXPECT_FALSE(stream.fill(memory.data(), 1, memory.size()).ok());
+  }
+  const auto again = gpu::Device::open(*api, kIndex);
+  unsetenv("ROCMFORGE_GPU_WAIT_SECONDS");
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.error().message.find("device 2 did not end its work in time; restart the process"), std::string::npos)
+      << again.error().message;
+  EXPECT_TRUE(gpu::Device::open(*api, 1).ok());
 }
 
 TEST(GpuModule, TheEmulationIsTestedWhereThatIsAskedFor) {

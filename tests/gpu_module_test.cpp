@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/log.h"
 #include "gpu/device.h"
 #include "gpu/module.h"
 #include "gpu/self_test.h"
@@ -110,6 +111,28 @@ TEST(GpuModule, TheHipModulesDevicesAreTestedOnce) {
   const auto remembered = gpu::remembered_self_test(options.file, key);
   ASSERT_TRUE(remembered);
   EXPECT_TRUE(remembered->has_passed()) << remembered->faults();
+}
+
+TEST(GpuModule, AutoTakesTheNextDeviceWhereOneIsRefusedAndSaysSo) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::Survey survey = gpu::find_devices(built());
+  const auto devices = gpu::devices_for_auto(survey.devices);
+  ASSERT_GE(devices.size(), 2u);
+  const testing::TempDir folder;
+  const gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  gpu::SelfTestReport report{gpu::self_test_families()};
+  for (gpu::SelfTestResult& r : report.results) {
+    if (r.family == "norms") r.fault = "row 0, column 0: 1 instead of 2";
+  }
+  gpu::remember_self_test(options.file, gpu::self_test_key(devices[0], built()), report);
+  std::vector<std::string> said;
+  const LogCapture capture([&](LogLevel, std::string_view text) { said.emplace_back(text); });
+  const auto opened = gpu::open_any_gpu(built(), options);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_NE((*opened)->name().find(devices[1].name), std::string_view::npos) << (*opened)->name();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("norms: row 0, column 0: 1 instead of 2"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("; " + devices[1].id + " is tried"), std::string::npos) << said[0];
 }
 
 // The last test that uses this device: nothing is asked of it any more.

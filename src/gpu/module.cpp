@@ -9,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/log.h"
 #include "gpu/backend.h"
 #include "gpu/driver_version.h"
 
@@ -142,6 +143,7 @@ Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& fo
                                               const SelfTestOptions& self_test) {
   Result<std::unique_ptr<Backend>> last = std::unique_ptr<Backend>();
   for (const FoundDevice& found : devices_for_auto(find_devices(folders).devices)) {
+    if (!last.ok()) log(LogLevel::warn, "{}; {} is tried", last.error().message, found.id);
     last = open_found(found, folders, self_test);
     if (last.ok()) break;
   }

@@ -91,7 +91,7 @@ const GpuApi& api_with(Fault fault) {
   return api;
 }
 
-constexpr TinyModel kDense{.ff_width = 128, .n_layers = 1};
+const TinyModel kDense{.ff_width = 128, .n_layers = 1};
 constexpr uint32_t kRows = 66;  // more than any pass that is recorded
 
 class FaultyGpu : public ::testing::Test {

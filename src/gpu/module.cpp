@@ -47,7 +47,7 @@ Result<std::unique_ptr<Backend>> open_found(const FoundDevice& found, const std:
 // The first file of that module; empty: there is none.
 std::string path_of_module(const std::string& name, const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
-    std::string path = folder + "/librocmforge-" + name + ".so";
+    std::string path = fmt::format("{}/librocmforge-{}.so", folder, name);
     std::error_code error;
     if (std::filesystem::exists(path, error)) return path;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -17,6 +18,7 @@
 #include "engine/session.h"
 #include "gpu/device.h"
 #include "gpu/self_test.h"
+#include "gpu/self_test_memory.h"
 #include "model_path.h"
 #include "terminal.h"
 #include "user_folders.h"
@@ -63,28 +65,21 @@ Finding models_folder() {
   return {Health::warn, "models", fact + fmt::format(", not usable: {}", broken), "`rocmforge models` says why"};
 }
 
-// One kernel of each family on each GPU, against the CPU.
+// One kernel of each family on each GPU, against the CPU, whatever is remembered; what is remembered is the new result.
 void try_gpus(std::vector<Finding>& out, const gpu::Survey& survey) {
-  constexpr const char* kAdvice = "use --device cpu, and report this with the card, its driver and this text";
   for (const gpu::FoundDevice& found : survey.devices) {
-    const std::string name = found.target.empty() ? found.name : fmt::format("{}, {}", found.name, found.target);
-    const auto say = [&](Health health, const std::string& fact, const char* advice) {
-      out.push_back({health, found.id, fmt::format("{}: {}", name, fact), advice});
-    };
     const auto api = gpu::open_module(found.module, gpu::module_folders());
     const auto device =
         api.ok() ? gpu::Device::open(**api, found.index) : Result<std::unique_ptr<gpu::Device>>(api.error());
     if (!device.ok()) {
-      say(Health::fail, device.error().message, "");
+      out.push_back({Health::fail, found.id, fmt::format("{}: {}", found.name, device.error().message), ""});
       continue;
     }
+    const gpu::SelfTestKey key = gpu::self_test_key(found, gpu::module_folders());
+    const auto known = gpu::remembered_self_test(self_test_file(), key);
     const gpu::SelfTestReport report = gpu::run_self_test(**device);
-    for (const gpu::SelfTestResult& r : report.results) {
-      const bool is_right = r.fault.empty();
-      say(is_right ? Health::ok : Health::fail, r.family + (is_right ? " are right" : ": " + r.fault),
-          is_right ? "" : kAdvice);
-    }
-    say(Health::ok, fmt::format("the self-test took {:.0f} ms", report.seconds * 1e3), "");
+    gpu::remember_self_test(self_test_file(), key, report);
+    std::ranges::move(examine_self_test(found, report, known), std::back_inserter(out));
   }
   if (survey.devices.empty()) out.push_back({Health::warn, "gpu", "there is none to test", ""});
 }

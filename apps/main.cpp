@@ -117,7 +117,9 @@ CommandLine::CommandLine() {
       "MODEL is a path, the name of a model in $ROCMFORGE_MODELS (default ~/.local/share/rocmforge/models), or the "
       "name\n"
       "of the bundled model. ROCMFORGE_LOG=debug|info|warn|error|off sets what is logged (default warn);\n"
-      "ROCMFORGE_CPU=scalar|avx2|avx512 sets the kernels of the CPU, ROCMFORGE_GPU=portable those that every GPU has.");
+      "ROCMFORGE_CPU=scalar|avx2|avx512 sets the kernels of the CPU, ROCMFORGE_GPU=portable those that every GPU has;\n"
+      "ROCMFORGE_SELF_TEST=off|always: no self-test of a GPU, or one whenever it is opened (default: one, "
+      "remembered).");
 
   {
     auto [app, o] = add<InspectCommand>("inspect", "Show a model file's metadata, tensors and sizes", inspect);

@@ -16,6 +16,7 @@
 #include "loading_line.h"
 #include "model_path.h"
 #include "terminal.h"
+#include "user_folders.h"
 
 namespace rocmforge::apps {
 namespace {
@@ -71,7 +72,8 @@ Result<std::unique_ptr<Model>> open_model(const EngineFlags& flags, PassSize pas
                                                               .vram_bytes = flags.vram_bytes,
                                                               .pass = pass,
                                                               .fuse = flags.fuse,
-                                                              .overrides = flags.overrides}));
+                                                              .overrides = flags.overrides,
+                                                              .self_test_file = self_test_file()}));
   if (device == Telling::always || passes_over_gpu(*model, flags.device)) {
     say("runs on " + device_line(*model, flags.device));
   }

@@ -60,6 +60,7 @@ Result<ModelRegistry::Options> registry_options(const ServeCommand& options) {
   out.model.vram_bytes = options.engine.vram_bytes;
   out.model.fuse = options.engine.fuse;
   out.model.overrides = options.engine.overrides;
+  out.model.self_test_file = self_test_file();
   out.engine.n_kv_tokens = options.n_kv_tokens;
   out.engine.max_running = options.max_running;
   out.engine.max_queued = options.max_queued;

@@ -27,4 +27,8 @@ std::string model_cache_file() {
   return file_under("XDG_CACHE_HOME", "/.cache", "models.json");
 }
 
+std::string self_test_file() {
+  return file_under("XDG_CACHE_HOME", "/.cache", "gpu_self_tests.json");
+}
+
 }  // namespace rocmforge::apps

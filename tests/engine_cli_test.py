@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 import cli_test
@@ -266,6 +267,19 @@ class Measure(CliTest):
             self.assertGreater(start["read_bytes"], 11_000_000)
             self.assertTrue(0 < start["peak_anonymous_bytes"] <= start["peak_bytes"], start)
             self.assertGreaterEqual(start["pinned_bytes"], 0)
+
+    @unittest.skipIf("--sanitized" in sys.argv, "the emulation is slow")
+    def test_a_self_test_is_remembered_in_the_users_cache(self):
+        with tempfile.TemporaryDirectory() as cache:
+            remembered = pathlib.Path(cache) / "rocmforge" / "gpu_self_tests.json"
+            ask = ("logits", TINY, "--tokens", "1,2,3", "--positions", "2", "--device", "emu", "--json")
+            env = {"XDG_CACHE_HOME": cache}
+            usual = self.good(*ask, env=env)
+            self.assertFalse(remembered.exists())
+            self.assertEqual(self.good(*ask, env={**env, "ROCMFORGE_SELF_TEST": "always"}), usual)
+            results = json.loads(remembered.read_text())["results"]
+            self.assertEqual([(r["device"], r["module"].split(",")[0]) for r in results], [("emu", "emu")])
+            self.assertEqual({family["fault"] for family in results[0]["families"]}, {""})
 
     def test_devices(self):
         self.assertIn("cpu", self.good("devices"))

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/log.h"
 #include "gpu/device.h"
 #include "gpu/module.h"
 #include "gpu/self_test.h"
+#include "gpu/self_test_memory.h"
 #include "support/golden_check.h"
 
 namespace rocmforge {
@@ -91,6 +94,91 @@ TEST(GpuModule, TheHipModulePassesTheSelfTestThroughTheStandIn) {
     const gpu::SelfTestReport report = gpu::run_self_test(*device);
     EXPECT_TRUE(report.has_passed()) << device->name() << ": " << report.faults();
   }
+}
+
+// A device is known by its name, the version that HIP gives, the kernel's release, and the module's file.
+TEST(GpuModule, TheHipModulesDevicesAreTestedOnce) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::Survey survey = gpu::find_devices(built());
+  ASSERT_FALSE(survey.devices.empty());
+  const gpu::SelfTestKey key = gpu::self_test_key(survey.devices[0], built());
+  EXPECT_NE(key.device.find(survey.devices[0].name), std::string::npos);
+  EXPECT_EQ(key.driver.find("70012345, Linux "), 0u) << key.driver;
+  EXPECT_EQ(key.module.find("hip, "), 0u) << key.module;
+  const testing::TempDir folder;
+  const gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  ASSERT_TRUE(gpu::open_backend("gpu", built(), options).ok());
+  const auto remembered = gpu::remembered_self_test(options.file, key);
+  ASSERT_TRUE(remembered);
+  EXPECT_TRUE(remembered->has_passed()) << remembered->faults();
+}
+
+TEST(GpuModule, AutoTakesTheNextDeviceWhereOneIsRefusedAndSaysSo) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  const gpu::Survey survey = gpu::find_devices(built());
+  const auto devices = gpu::devices_for_auto(survey.devices);
+  ASSERT_GE(devices.size(), 2u);
+  const testing::TempDir folder;
+  const gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  gpu::SelfTestReport report{gpu::self_test_families()};
+  for (gpu::SelfTestResult& r : report.results) {
+    if (r.family == "norms") r.fault = "row 0, column 0: 1 instead of 2";
+  }
+  gpu::remember_self_test(options.file, gpu::self_test_key(devices[0], built()), report);
+  std::vector<std::string> said;
+  const LogCapture capture([&](LogLevel, std::string_view text) { said.emplace_back(text); });
+  const auto opened = gpu::open_any_gpu(built(), options);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_NE((*opened)->name().find(devices[1].name), std::string_view::npos) << (*opened)->name();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("norms: row 0, column 0: 1 instead of 2"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("; " + devices[1].id + " is tried"), std::string::npos) << said[0];
+}
+
+// The last test that uses this device: nothing is asked of it any more.
+TEST(GpuModule, ADeviceThatNeverEndsItsWorkEndsTheWait) {
+  if (!is_built("hip")) GTEST_SKIP() << "the HIP module is not built (target hip)";
+  constexpr uint32_t kIndex = 2;
+  const gpu::GpuApi* api = gpu::open_module("hip", built()).value();
+  ASSERT_EQ(setenv("ROCMFORGE_GPU_WAIT_SECONDS", "1", 1), 0);
+  {
+    const auto device = gpu::Device::open(*api, kIndex).value();
+    const auto stream = gpu::Stream::make(*device).value();
+    const auto event = gpu::Event::make(*device).value();
+    auto memory = gpu::Memory::allocate(*device, gpu::Memory::Kind::device, 4096).value();
+    ASSERT_TRUE(stream.fill(memory.data(), 1, memory.size()).ok());
+    ASSERT_TRUE(stream.record(event).ok() && event.finish().ok());
+    ASSERT_EQ(setenv("ROCMFORGE_STAND_IN_HANGS", "1", 1), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto finished = stream.finish();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    unsetenv("ROCMFORGE_STAND_IN_HANGS");
+    ASSERT_FALSE(finished.ok());
+    EXPECT_EQ(finished.error().code, ErrorCode::device_failed);
+    EXPECT_NE(finished.error().message.find("device 2, " + device->name() + ", did not end its work within 1 s"),
+              std::string::npos)
+        << finished.error().message;
+    EXPECT_GE(waited.count(), 1.0);
+    // The driver is asked for nothing more, not even to free memory.
+    EXPECT_FALSE(event.finish().ok());
+    EXPECT_FALSE(stream.fill(memory.data(), 1, memory.size()).ok());
+  }
+  const auto again = gpu::Device::open(*api, kIndex);
+  unsetenv("ROCMFORGE_GPU_WAIT_SECONDS");
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.error().message.find("device 2 did not end its work in time; restart the process"), std::string::npos)
+      << again.error().message;
+  EXPECT_TRUE(gpu::Device::open(*api, 1).ok());
+}
+
+TEST(GpuModule, TheEmulationIsTestedWhereThatIsAskedFor) {
+  const testing::TempDir folder;
+  gpu::SelfTestOptions options{gpu::SelfTestMode::once, folder.file("self_tests.json")};
+  ASSERT_TRUE(gpu::open_backend("emu:64", built(), options).ok());
+  EXPECT_FALSE(std::filesystem::exists(options.file));
+  options.mode = gpu::SelfTestMode::always;
+  ASSERT_TRUE(gpu::open_backend("emu:64", built(), options).ok());
+  EXPECT_TRUE(std::filesystem::exists(options.file));
 }
 
 TEST(GpuModule, TheHipModuleSaysWhatALaunchCannotHave) {

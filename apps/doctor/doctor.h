@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "gpu/module.h"
+#include "gpu/self_test.h"
 
 namespace rocmforge {
 
@@ -52,6 +53,10 @@ struct Machine {
 };
 
 std::vector<Finding> examine(const Machine& machine);
+
+// A GPU by its self-test: each family, what is not used, and what was remembered of the driver and module before.
+std::vector<Finding> examine_self_test(const gpu::FoundDevice& found, const gpu::SelfTestReport& report,
+                                       const std::optional<gpu::SelfTestReport>& known);
 
 // The GPUs that AMD's kernel driver shows below `root`, by their targets: "gfx1100".
 std::vector<std::string> amd_targets(const std::string& root);

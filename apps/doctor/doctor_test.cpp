@@ -287,6 +287,34 @@ TEST_F(Doctor, OnlyACpuThatDoesNotComputeIsFatal) {
   EXPECT_EQ(trouble("memory").health, Health::warn);
 }
 
+TEST(DoctorSelfTest, NamesEachFamilyWhatIsNotUsedAndWhatWasRemembered) {
+  const gpu::FoundDevice card{"gpu:0", "hip", "7900 XTX", 24, 0, false, 96, "gfx1100"};
+  gpu::SelfTestReport report{gpu::self_test_families(), 0.031};
+  const auto text = [&](const std::optional<gpu::SelfTestReport>& known) {
+    std::string out;
+    for (const Finding& f : examine_self_test(card, report, known)) {
+      out += std::string(health_name(f.health)) + " " + f.topic + " " + f.fact + "\n";
+    }
+    return out;
+  };
+  EXPECT_EQ(text({}).find("fail"), std::string::npos);
+  EXPECT_NE(text({}).find("ok gpu:0 7900 XTX, gfx1100: norms are right\n"), std::string::npos);
+  EXPECT_NE(text({}).find("the self-test took 31 ms; nothing was remembered"), std::string::npos);
+  const gpu::SelfTestReport passed = report;
+  report.results[0].fault = "row 0, column 1: 3 instead of 5";
+  const std::string said = text(passed);
+  EXPECT_NE(said.find("fail gpu:0 7900 XTX, gfx1100: matrix fragments: row 0, column 1: 3 instead of 5\n"),
+            std::string::npos);
+  EXPECT_NE(said.find("fail gpu:0 7900 XTX, gfx1100: matrix instructions are not used: "), std::string::npos);
+  EXPECT_EQ(said.find("the device is not used"), std::string::npos);
+  EXPECT_NE(said.find("remembered of this driver and module: it passes\n"), std::string::npos);
+  EXPECT_NE(text(report).find("remembered of this driver and module: it fails\n"), std::string::npos);
+  for (gpu::SelfTestResult& r : report.results) r.fault = "wrong";
+  const std::string all = text({});
+  EXPECT_NE(all.find("the device is not used"), std::string::npos);
+  EXPECT_NE(all.find("passes are not recorded"), std::string::npos);
+}
+
 TEST(DoctorMachine, CanBeLookedAt) {
   const Machine machine = look_at_machine();
   EXPECT_EQ(machine.root, "");

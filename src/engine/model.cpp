@@ -29,7 +29,10 @@ constexpr uint64_t kTokenizerShare = 6;
 OpenedGpu open_gpu(const ModelOptions& options) {
   if (options.open_gpu) return options.open_gpu();
   const auto folders = gpu::module_folders();
-  return options.device == "auto" ? gpu::open_any_gpu(folders) : gpu::open_backend(options.device, folders);
+  const gpu::SelfTestOptions self_test{.mode = gpu::self_test_mode(gpu::SelfTestMode::once),
+                                       .file = options.self_test_file};
+  return options.device == "auto" ? gpu::open_any_gpu(folders, self_test)
+                                  : gpu::open_backend(options.device, folders, self_test);
 }
 
 // A driver takes a fifth of a second to start, so the GPU is opened on a thread of its own while the file's header is

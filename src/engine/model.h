@@ -40,7 +40,8 @@ struct ModelOptions {
   bool fuse = true;                            // PlanOptions::fuse
   std::vector<gguf::Override> overrides = {};  // of the file's metadata
   const FileCalls* calls = nullptr;
-  LoadControl control = {};  // can stop the reading of the tokenizer
+  std::string self_test_file = {};  // remembers the results of GPUs' self-tests (gpu/self_test_policy.h); empty: none
+  LoadControl control = {};         // can stop the reading of the tokenizer
   // How the GPU is opened, for tests; null: there is none. Otherwise gpu/module.h does it.
   std::function<Result<std::unique_ptr<Backend>>()> open_gpu = {};
 };

@@ -19,13 +19,16 @@ bool has_alibi(const Query& q) {
 
 // ---- rows together ----
 
-bool by_tiles(const Device&, const Query& q) {
+bool can_tile(const Query& q) {
   return q.caches_halves && q.n_rows > q.max_mixed_rows && q.most_rows >= kMinTiledRows &&
          has_attend_tiles(q.args.head_size) && q.args.value_size == q.args.head_size;
 }
+bool by_tiles(const Device& device, const Query& q) {
+  return device.has_fragments && can_tile(q);
+}
 bool by_hopper_tiles(const Device& device, const Query& q) {
   const bool has_chunks = q.args.chunk != 0 && q.longest > q.args.chunk;
-  return device.has_hopper && by_tiles(device, q) && !has_alibi(q) && !has_chunks &&
+  return device.has_hopper && can_tile(q) && !has_alibi(q) && !has_chunks &&
          has_attend_hopper(q.args.head_size, q.args.softcap);
 }
 

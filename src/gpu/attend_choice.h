@@ -13,6 +13,7 @@ namespace rocmforge::gpu {
 struct AttendDevice {
   bool has_hopper = false;
   bool has_mma = false;
+  bool has_fragments = true;  // as ProductDevice's
 };
 
 // What the choice knows of a step and its batch.

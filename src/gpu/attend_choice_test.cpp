@@ -36,6 +36,14 @@ TEST(AttendChoice, RowsOfOneSequenceAreComputedTogether) {
   EXPECT_FALSE(choose_attend_together(kHopper, floats));
 }
 
+TEST(AttendChoice, WithoutFragmentsRowsGoOneByOne) {
+  AttendDevice device = kOther;
+  EXPECT_TRUE(choose_attend_together(device, query(512, 512)));
+  device.has_fragments = false;
+  EXPECT_FALSE(choose_attend_together(device, query(512, 512)));
+  EXPECT_EQ(choose_attend_by_row(device, query(512, 512)).kernel, FixedKernel::attend_f16_128);
+}
+
 TEST(AttendChoice, HoppersTilesLeaveAlibiChunksAndCapsToTheOthers) {
   AttendQuery alibi = query(512, 512), chunks = alibi, capped = alibi;
   alibi.args.alibi_bias = 8;

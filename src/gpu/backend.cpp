@@ -37,8 +37,10 @@ uint64_t candidates_bytes(const PassMemory& memory) {
 
 }  // namespace
 
-Result<std::unique_ptr<GpuBackend>> GpuBackend::open(const gpu::GpuApi& api, uint32_t device) {
+Result<std::unique_ptr<GpuBackend>> GpuBackend::open(const gpu::GpuApi& api, uint32_t device,
+                                                     const gpu::SelfTestOptions& self_test) {
   auto opened = TRY(gpu::Device::open(api, device));  // not inside new: what that has allocated would be left behind
+  TRY(gpu::test_for_use(*opened, self_test));
   return std::unique_ptr<GpuBackend>(new GpuBackend(std::move(opened)));
 }
 
@@ -60,7 +62,8 @@ Result<void> GpuBackend::check_steps(std::span<const Step> steps, const WeightSt
 uint64_t GpuBackend::pass_bytes(const PassMemory& memory) const {
   return gpu::pass_layout(memory).total_bytes + candidates_bytes(memory) +
          gpu::ExpertTables::kTables * gpu::ExpertTables::kTableBytes +
-         gpu::ExpertMemory::n_bytes(memory, device_->has_hopper()) + gpu::PanelMemory::n_bytes(memory);
+         gpu::ExpertMemory::n_bytes(memory, device_->has_hopper()) +
+         (device_->has_fragments() ? gpu::PanelMemory::n_bytes(memory) : 0);
 }
 
 Result<void> GpuBackend::reserve(const PassMemory& memory) {
@@ -88,7 +91,7 @@ Result<void> GpuBackend::allocate(const PassMemory& memory) {
                                        .n_window_pages = memory.n_window_pages}));
   expert_tables_ = TRY(gpu::ExpertTables::make(*device_));
   experts_ = TRY(gpu::ExpertMemory::make(*device_, memory));
-  panels_ = TRY(gpu::PanelMemory::make(*device_, memory));
+  if (device_->has_fragments()) panels_ = TRY(gpu::PanelMemory::make(*device_, memory));
   TRY(stream_.fill(memory_.data() + layout_.attention_arrivals, 0, layout_.attention_arrivals_bytes));
   for (size_t i = 0; i < memory.slots.size(); i++) {
     const Slot& slot = memory.slots[i];
@@ -197,7 +200,7 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   const auto runner = [&] { return Runner(*this, views, {max_positions_, n_rows_}, weights); };
   const auto plan = [&] { return gpu::plan_pass(Runner::facts_of(*this, weights), stages); };
   auto& entry = *TRY(recordings_.find({stages.front().data(), placement_.base(), n_rows_, n_outputs_}, stream_));
-  if (gpu::Recordings::wants_recording(entry)) {
+  if (device_->records() && gpu::Recordings::wants_recording(entry)) {
     auto graphs = record(TRY(plan()), runner(), entry.candidates_of);
     if (graphs.ok()) {
       entry.graphs = std::move(*graphs);

@@ -5,7 +5,7 @@
 //
 // With all weights resident, a pass whose form (number of rows and outputs) occurs a second time is recorded as a graph
 // and replayed from then on; the results are bit-identical to those of the launches. On a device that cannot record,
-// every pass is launched.
+// or that replays wrongly, every pass is launched.
 //
 // No memory is allocated on the device between reserve() and release().
 //
@@ -30,14 +30,17 @@
 #include "gpu/pass_plan.h"
 #include "gpu/placement.h"
 #include "gpu/recordings.h"
+#include "gpu/self_test_policy.h"
 #include "plan/backend.h"
 
 namespace rocmforge {
 
 class GpuBackend final : public Backend {
  public:
-  // `api` must outlive the backend; modules are never closed (gpu/module.h).
-  static Result<std::unique_ptr<GpuBackend>> open(const gpu::GpuApi& api, uint32_t device);
+  // `api` must outlive the backend; modules are never closed (gpu/module.h). A device that fails its self-test is
+  // refused, or does without what failed.
+  static Result<std::unique_ptr<GpuBackend>> open(const gpu::GpuApi& api, uint32_t device,
+                                                  const gpu::SelfTestOptions& self_test = {});
   ~GpuBackend() override;
 
   std::string_view name() const override { return name_; }

@@ -32,9 +32,16 @@ class Device {
   bool has_hopper() const { return has_hopper_; }            // kernels/matmul_hopper.h
   bool has_mma() const { return has_mma_; }                  // kernels/attend_matrix.h
   bool has_matrix_unit() const { return has_matrix_unit_; }  // gpu/fragment
+  bool has_fragments() const { return has_fragments_; }      // kernels that use them are right
+  bool records() const { return records_; }                  // graphs
   TileOrder tile_order() const { return tile_order_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
   Result<uint64_t> free_bytes() const;
+
+  // For what does not compute rightly here (gpu/self_test_policy.h). Without fragments a device has no other kernels of
+  // matrix instructions either. REQUIRES: no backend uses the device yet
+  void do_without_fragments() { has_hopper_ = has_mma_ = has_matrix_unit_ = has_fragments_ = false; }
+  void do_without_graphs() { records_ = false; }
 
   const GpuApi& api() const { return *api_; }
   GpuDevice* handle() const { return handle_; }
@@ -58,6 +65,8 @@ class Device {
   bool has_hopper_ = false;
   bool has_mma_ = false;
   bool has_matrix_unit_ = false;
+  bool has_fragments_ = true;
+  bool records_ = true;
   TileOrder tile_order_ = TileOrder::by_row;
   uint64_t memory_bytes_ = 0;
   friend class Memory;

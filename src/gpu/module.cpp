@@ -2,13 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 
+#include "base/log.h"
 #include "gpu/backend.h"
+#include "gpu/driver_version.h"
 
 namespace rocmforge::gpu {
 namespace {
@@ -34,9 +37,21 @@ std::optional<uint32_t> index_after(std::string_view text, std::string_view pref
   return index;
 }
 
-Result<std::unique_ptr<Backend>> open_found(const FoundDevice& found, const std::vector<std::string>& folders) {
+Result<std::unique_ptr<Backend>> open_found(const FoundDevice& found, const std::vector<std::string>& folders,
+                                            SelfTestOptions self_test) {
   const GpuApi* api = TRY(open_module(found.module, folders));
-  return TRY(GpuBackend::open(*api, found.index));
+  if (self_test.mode != SelfTestMode::off) self_test.key = self_test_key(found, folders);
+  return TRY(GpuBackend::open(*api, found.index, self_test));
+}
+
+// The first file of that module; empty: there is none.
+std::string path_of_module(const std::string& name, const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::string path = fmt::format("{}/librocmforge-{}.so", folder, name);
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) return path;
+  }
+  return "";
 }
 
 }  // namespace
@@ -50,19 +65,30 @@ std::vector<std::string> module_folders() {
 }
 
 Result<const GpuApi*> open_module(const std::string& name, const std::vector<std::string>& folders) {
-  const std::string file = "librocmforge-" + name + ".so";
-  for (const std::string& folder : folders) {
-    const std::string path = folder + "/" + file;
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) continue;
-    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (module == nullptr) return unavailable(fmt::format("{}: {}", name, dlerror()));
-    const auto get_api = reinterpret_cast<GetApi>(dlsym(module, "rocmforge_gpu_api"));
-    const GpuApi* api = get_api == nullptr ? nullptr : get_api(kApiVersion);
-    if (api == nullptr) return unavailable(fmt::format("{}: '{}' belongs to another version", name, path));
-    return api;
+  const std::string path = path_of_module(name, folders);
+  if (path.empty()) return unavailable(fmt::format("{0}: no librocmforge-{0}.so", name));
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) return unavailable(fmt::format("{}: {}", name, dlerror()));
+  const auto get_api = reinterpret_cast<GetApi>(dlsym(module, "rocmforge_gpu_api"));
+  const GpuApi* api = get_api == nullptr ? nullptr : get_api(kApiVersion);
+  if (api == nullptr) return unavailable(fmt::format("{}: '{}' belongs to another version", name, path));
+  return api;
+}
+
+SelfTestKey self_test_key(const FoundDevice& found, const std::vector<std::string>& folders) {
+  SelfTestKey out;
+  out.device = found.target.empty() ? found.name : fmt::format("{}, {}", found.name, found.target);
+  const std::string path = path_of_module(found.module, folders);
+  if (void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    const auto get_version = reinterpret_cast<GetDriverVersion>(dlsym(module, kGetDriverVersion));
+    if (get_version != nullptr) out.driver = get_version();
   }
-  return unavailable(fmt::format("{}: no {}", name, file));
+  struct stat status{};
+  if (stat(path.c_str(), &status) == 0) {
+    out.module = fmt::format("{}, {} bytes, {}.{:09}", found.module, status.st_size, status.st_mtim.tv_sec,
+                             status.st_mtim.tv_nsec);
+  }
+  return out;
 }
 
 void rank_devices(std::vector<FoundDevice>& devices) {
@@ -113,20 +139,23 @@ std::vector<FoundDevice> devices_for_auto(std::vector<FoundDevice> devices) {
   return devices;
 }
 
-Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders) {
+Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders,
+                                              const SelfTestOptions& self_test) {
   Result<std::unique_ptr<Backend>> last = std::unique_ptr<Backend>();
   for (const FoundDevice& found : devices_for_auto(find_devices(folders).devices)) {
-    last = open_found(found, folders);
+    if (!last.ok()) log(LogLevel::warn, "{}; {} is tried", last.error().message, found.id);
+    last = open_found(found, folders, self_test);
     if (last.ok()) break;
   }
   return last;
 }
 
-Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders) {
+Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders,
+                                              const SelfTestOptions& self_test) {
   if (const auto wave = index_after(id, "emu", 32)) {
     if (*wave != 32 && *wave != 64) return unavailable(fmt::format("no device '{}': emu, emu:32 or emu:64", id));
-    const GpuApi* api = TRY(open_module("emu", folders));
-    return TRY(GpuBackend::open(*api, *wave == 64 ? 1 : 0));
+    const FoundDevice emulated{.id = id, .module = "emu", .name = id, .index = *wave == 64 ? 1u : 0u};
+    return open_found(emulated, folders, self_test.mode == SelfTestMode::always ? self_test : SelfTestOptions());
   }
   const auto index = index_after(id, "gpu", 0);
   if (!index) return unavailable(fmt::format("no device '{}': auto, cpu, gpu, gpu:N, emu or emu:64", id));
@@ -135,7 +164,7 @@ Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::
     return unavailable(
         fmt::format("no device '{}': {} found ({})", id, survey.devices.size(), joined(survey.absences)));
   }
-  return open_found(survey.devices[*index], folders);
+  return open_found(survey.devices[*index], folders, self_test);
 }
 
 }  // namespace rocmforge::gpu

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "gpu/api.h"
+#include "gpu/self_test_policy.h"
 #include "plan/backend.h"
 
 namespace rocmforge::gpu {
@@ -50,8 +51,15 @@ void rank_devices(std::vector<FoundDevice>& devices);
 
 Survey find_devices(const std::vector<std::string>& folders);
 
+// What the result of a device's self-test depends on. The module's driver gives its version in a function of its own:
+// modules from before it have none.
+SelfTestKey self_test_key(const FoundDevice& found, const std::vector<std::string>& folders);
+
 // device_unavailable: no such device; the message gives the reason.
-Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders);
+// The key in `self_test` is filled in. The emulation is tested in the mode `always` alone: the CPU that runs it is the
+// judge.
+Result<std::unique_ptr<Backend>> open_backend(const std::string& id, const std::vector<std::string>& folders,
+                                              const SelfTestOptions& self_test = {});
 
 // Those that are used without being named, of devices that are ranked: an integrated one only where there is no card,
 // since it is slower than a card that does not open, and often than the CPU; a small one never.
@@ -59,6 +67,7 @@ std::vector<FoundDevice> devices_for_auto(std::vector<FoundDevice> devices);
 
 // The first of devices_for_auto that opens; null if there is none.
 // If GPUs exist and none opens, the last one's error.
-Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders);
+Result<std::unique_ptr<Backend>> open_any_gpu(const std::vector<std::string>& folders,
+                                              const SelfTestOptions& self_test = {});
 
 }  // namespace rocmforge::gpu

@@ -20,10 +20,12 @@ ProductRoute PassFacts::route_of(const Matmul& step, size_t part) const {
   return choose_product(device, product_of(step, parts), part);
 }
 
-// Few rows are multiplied as bytes; on Hopper, one row by the experts it is routed to.
+// Few rows are multiplied as bytes, and any number without fragments; on Hopper, one row by the experts it is routed
+// to.
 bool PassFacts::is_wanted_as_bytes(SlotId id) const {
-  const bool are_few = device.has_hopper ? rows_of(id) == 1 && has_experts
-                                         : rows_of(id) < stream_fragments_min_rows(device.has_matrix_unit);
+  const bool are_few = device.has_hopper      ? rows_of(id) == 1 && has_experts
+                       : device.has_fragments ? rows_of(id) < stream_fragments_min_rows(device.has_matrix_unit)
+                                              : true;
   return are_few && slot(id).width % 32 == 0;
 }
 

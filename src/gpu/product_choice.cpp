@@ -64,7 +64,8 @@ bool by_stream(const ProductDevice& device, const Product& product, const Part&)
 }
 
 bool by_stream_fragments(const ProductDevice& device, const Product& product, const Part&) {
-  return !device.has_hopper && product.n_rows >= stream_fragments_min_rows(device.has_matrix_unit) &&
+  return device.has_fragments && !device.has_hopper &&
+         product.n_rows >= stream_fragments_min_rows(device.has_matrix_unit) &&
          product.n_rows <= kStreamFragmentsMaxRows && product.width % kPackedColumns == 0 &&
          stream_fragments_input_bytes(product) <= device.input_bytes &&
          std::ranges::all_of(product.parts, [](const Part& part) {
@@ -74,7 +75,8 @@ bool by_stream_fragments(const ProductDevice& device, const Product& product, co
 
 bool by_panels(const ProductDevice& device, const Product& product, const Part&) {
   const bool has_hopper_tiles = device.has_hopper && product.width % 256 == 0;
-  return device.has_panels && product.n_rows >= (has_hopper_tiles ? kPanelMinRowsOnHopper : kPanelMinRows) &&
+  return device.has_panels && (device.has_fragments || device.has_hopper) &&
+         product.n_rows >= (has_hopper_tiles ? kPanelMinRowsOnHopper : kPanelMinRows) &&
          product.width % kPanelColumns == 0 && std::ranges::all_of(product.parts, [](const Part& part) {
            return is_for_hopper(part.dtype) && part.has_plain_bias;
          });
@@ -143,7 +145,8 @@ uint32_t choose_expert_tile(const ProductDevice& device, uint32_t n_rows, uint32
 ExpertRoute choose_expert_product(const ProductDevice& device, DType dtype, uint32_t width, uint32_t tile_rows) {
   if (tile_rows == 0) return ExpertRoute::by_pair;
   if (device.has_hopper && width % 256 == 0 && is_for_hopper(dtype)) return ExpertRoute::hopper;
-  if (!device.has_panels || width % kPackedColumns != 0 || product_kind(dtype) == ProductKind::f32) {
+  if (!device.has_panels || !device.has_fragments || width % kPackedColumns != 0 ||
+      product_kind(dtype) == ProductKind::f32) {
     return ExpertRoute::few;
   }
   return tile_rows == kStreamExpertRows     ? ExpertRoute::streamed

@@ -29,9 +29,10 @@ struct Product {
 struct ProductDevice {
   bool has_hopper = false;
   bool has_matrix_unit = true;
-  bool joins_steps = true;   // steps run as one where that is possible
-  bool has_panels = false;   // memory for panels (gpu/panel_memory.h)
-  uint64_t input_bytes = 0;  // memory for converted inputs
+  bool has_fragments = true;  // products by gpu/fragment are right here (gpu/self_test_policy.h)
+  bool joins_steps = true;    // steps run as one where that is possible
+  bool has_panels = false;    // memory for panels (gpu/panel_memory.h)
+  uint64_t input_bytes = 0;   // memory for converted inputs
 };
 
 enum class ProductRoute : uint8_t {

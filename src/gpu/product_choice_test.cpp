@@ -112,6 +112,18 @@ TEST(ProductChoice, TilesOfExpertsFollowTheRowsThatAnExpertHasOnAverage) {
   EXPECT_EQ(expert_tiles_by_rows(kPortable, 8, 128), "1 0, 2 8, 65 16, 193 64");
 }
 
+TEST(ProductChoice, WithoutFragmentsOnlyPlainKernelsAreTaken) {
+  ProductDevice device = kPortable;
+  device.has_matrix_unit = device.has_fragments = false;
+  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::f16, DType::iq2_xs}) {
+    EXPECT_EQ(routes_by_rows(device, 4096, {{dtype, 4096}}), "1 one_row, 2 eight_rows");
+    for (const uint32_t tile_rows : kExpertTileRows) {
+      EXPECT_EQ(choose_expert_product(device, dtype, 2048, tile_rows), ExpertRoute::few);
+    }
+  }
+  EXPECT_EQ(routes_by_rows(device, 4096, {{DType::f32, 4096}}), "1 one_row, 2 eight_rows, 9 f32_tiles");
+}
+
 TEST(ProductChoice, ProductsWithExpertsTakeWhatTheirFormatAndWidthAllow) {
   for (const uint32_t tile_rows : kExpertTileRows) {
     EXPECT_EQ(choose_expert_product(kHopper, DType::q4_k, 2048, tile_rows), ExpertRoute::hopper);

@@ -20,6 +20,7 @@ using gpu::ProductKind;
 gpu::PassFacts GpuBackend::Runner::facts_of(const GpuBackend& backend, const WeightStore& weights) {
   return {.device = {.has_hopper = backend.device_->has_hopper(),
                      .has_matrix_unit = backend.device_->has_matrix_unit(),
+                     .has_fragments = backend.device_->has_fragments(),
                      .joins_steps = backend.joins_steps_,
                      .has_panels = backend.panels_.is_there(),
                      .input_bytes = backend.layout_.quants_bytes},

@@ -109,7 +109,7 @@ Result<void> GpuBackend::Runner::operator()(const Attend& step) const {
                        .softcap = step.softcap,
                        .chunk = step.chunk,
                        .alibi_bias = step.alibi_bias};
-  const gpu::AttendDevice device{self_.device_->has_hopper(), self_.device_->has_mma()};
+  const gpu::AttendDevice device{self_.device_->has_hopper(), self_.device_->has_mma(), self_.device_->has_fragments()};
   // Passes that may be recorded do without rows together: launched and replayed they give the same bits.
   const gpu::AttendQuery query{
       args, self_.kv_type_ == KvType::f16, n, extent_.most_rows, extent_.longest, gpu::Recordings::kMaxMixedRows};

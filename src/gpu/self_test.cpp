@@ -5,86 +5,25 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <span>
+#include <utility>
 
+#include "base/check.h"
 #include "gpu/kernels/matmul_fragments.h"
 #include "gpu/kernels/matvec.h"
 #include "gpu/kernels/norm.h"
 #include "gpu/kernels/quantize.h"
 #include "gpu/kernels/repack.h"
 #include "gpu/kernels/self_test.h"
+#include "gpu/kernels/stream_fragments.h"
+#include "gpu/self_test_bench.h"
 #include "tensor/codec.h"
 #include "tensor/half.h"
 
 namespace rocmforge::gpu {
 namespace {
 
-// What a family's test is written with: memory on the device, launches, results on the host.
-class Bench {
- public:
-  static Result<Bench> make(const Device& device) { return Bench(device, TRY(Stream::make(device))); }
-
-  template <class T>
-  Result<T*> put(std::span<const T> values) {
-    const auto [on_device, pinned] = TRY(space(values.size_bytes()));
-    std::memcpy(pinned, values.data(), values.size_bytes());
-    TRY(stream_.copy(on_device, pinned, values.size_bytes(), CopyKind::to_device));
-    return reinterpret_cast<T*>(on_device);
-  }
-  template <class T>
-  Result<T*> zeros(size_t n) {
-    const auto [on_device, pinned] = TRY(space(n * sizeof(T)));
-    TRY(stream_.fill(on_device, 0, n * sizeof(T)));
-    return reinterpret_cast<T*>(on_device);
-  }
-  template <class T>
-  Result<std::vector<T>> read(const T* from, size_t n) {
-    const auto [on_device, pinned] = TRY(space(n * sizeof(T)));
-    TRY(stream_.copy(pinned, from, n * sizeof(T), CopyKind::to_host));
-    TRY(stream_.finish());
-    const auto* first = reinterpret_cast<const T*>(pinned);
-    return std::vector<T>(first, first + n);
-  }
-  template <class Args>
-  Result<void> run(const char* file, const char* kernel, Grid grid, uint32_t n_threads, const Args& args) {
-    return stream_.launch(TRY(device_->find(file, kernel)), grid, n_threads, args);
-  }
-  const Device& device() const { return *device_; }
-  const Stream& stream() const { return stream_; }
-
- private:
-  Bench(const Device& device, Stream stream) : device_(&device), stream_(std::move(stream)) {}
-  struct Space {
-    std::byte* on_device;
-    std::byte* pinned;
-  };
-  Result<Space> space(size_t n_bytes) {
-    memory_.push_back(TRY(Memory::allocate(*device_, Memory::Kind::device, std::max<size_t>(n_bytes, 1))));
-    memory_.push_back(TRY(Memory::allocate(*device_, Memory::Kind::pinned, std::max<size_t>(n_bytes, 1))));
-    return Space{memory_[memory_.size() - 2].data(), memory_.back().data()};
-  }
-
-  const Device* device_;
-  std::vector<Memory> memory_;
-  Stream stream_;  // destroyed before the memory that its work uses
-};
-
-Error wrong(std::string fact) {
-  return {ErrorCode::device_failed, std::move(fact)};
-}
-
-// Within `tolerance` of the largest magnitude expected; rows of `width` for the message.
-Result<void> compare(std::span<const float> got, std::span<const float> expected, float tolerance, size_t width) {
-  float largest = 0;
-  for (const float v : expected) largest = std::max(largest, std::fabs(v));
-  for (size_t i = 0; i < expected.size(); i++) {
-    if (std::fabs(got[i] - expected[i]) <= tolerance * largest) continue;  // false for a NaN
-    return wrong(fmt::format("row {}, column {}: {} instead of {}", i / width, i % width, got[i], expected[i]));
-  }
-  return {};
-}
+using Bench = SelfTestBench;
 
 // Integers that a product of 32 of them, and their quantization to 8 bits, keep exactly. One of each 32 is the largest.
 std::vector<float> integers(size_t n, uint32_t seed) {
@@ -115,7 +54,7 @@ Result<void> try_fragments(Bench& bench, const char* kernel, uint16_t (*bits)(fl
   float* out = TRY(bench.zeros<float>(256));
   const TryFragmentsArgs args{out, TRY(bench.put<uint16_t>(a_bits)), TRY(bench.put<uint16_t>(b_bits))};
   TRY(bench.run("target", kernel, Grid{}, kTryFragmentsThreads, args));
-  return compare(TRY(bench.read(out, 256)), expected, 0.0f, 16);  // sums below 2^24: exact
+  return bench.compare(TRY(bench.read(out, 256)), expected, 0.0f, 16);  // sums below 2^24: exact
 }
 
 Result<void> fragments(Bench& bench) {
@@ -136,7 +75,8 @@ Result<void> meeting(Bench& bench) {
     uint32_t expected = 0;
     for (uint32_t b = 0; b < kBlocks; b++) expected += meet_number(b, t);
     if (sums[t] != expected) {
-      return wrong(fmt::format("thread {}: the last of {} blocks saw {} instead of {}", t, kBlocks, sums[t], expected));
+      return bench.wrong(
+          fmt::format("thread {}: the last of {} blocks saw {} instead of {}", t, kBlocks, sums[t], expected));
     }
   }
   return {};
@@ -202,7 +142,7 @@ Result<void> few_rows(Bench& bench, DType dtype, uint32_t n_rows) {
   const std::string kernel = fmt::format("matvec_{}_{}", dtype_info(dtype).name, n_rows);
   TRY(bench.run("matvec", kernel.c_str(), matvec_grid(kOutputs, n_rows, n_rows, bench.device().wave()), kMatvecThreads,
                 args));
-  return compare(TRY(bench.read(args.out, size_t{n_rows} * kOutputs)), product_of(w, x, n_rows), 1e-5f, kOutputs);
+  return bench.compare(TRY(bench.read(args.out, size_t{n_rows} * kOutputs)), product_of(w, x, n_rows), 1e-5f, kOutputs);
 }
 
 constexpr DType kTriedFormats[] = {DType::q4_0, DType::q8_0, DType::q4_k, DType::q5_k, DType::q6_k};
@@ -213,6 +153,36 @@ Result<void> one_row(Bench& bench) {
 }
 Result<void> eight_rows(Bench& bench) {
   for (const DType dtype : kTriedFormats) TRY(few_rows(bench, dtype, kMatvecMaxRows));
+  return {};
+}
+
+// By fragments with weights that are decoded in registers; two slices of the width.
+Result<void> streamed(Bench& bench) {
+  constexpr uint32_t kRows = 20, kSlices = 2;
+  const uint32_t wave = bench.device().wave(), n_tiles = stream_fragments_tiles(kOutputs, wave);
+  const std::vector<float> x = integers(size_t{kRows} * kWidth, 3);
+  StreamFragmentsArgs args{};
+  auto* panels = TRY(bench.zeros<uint8_t>(size_t{padded_to(kRows, kInputPanelRows)} * kWidth * 2));
+  auto* scales = TRY(bench.zeros<float>(kRows));
+  const PanelsArgs inputs{panels, scales, TRY(bench.put(x)), kRows, kWidth, PanelOrder::tiles_by_column};
+  TRY(bench.run("panels", "panels", panels_grid(inputs), kPanelsThreads, inputs));
+  args.inputs = panels;
+  args.scales = scales;
+  args.n_rows = kRows;
+  args.width = kWidth;
+  args.n_slices = kSlices;
+  args.partial = TRY(bench.zeros<float>(stream_fragments_partial(n_tiles, kSlices, kRows, wave)));
+  args.counters = TRY(bench.zeros<uint32_t>(n_tiles));
+  for (const DType dtype : kTriedFormats) {
+    const Weight w = TRY(put_weight(bench, dtype, kOutputs, kWidth));
+    args.parts[0] = {w.planes, TRY(bench.zeros<float>(size_t{kRows} * kOutputs)), nullptr, kOutputs};
+    const std::string kernel =
+        fmt::format("stream_fragments_{}_{}", dtype_info(dtype).name, stream_fragments_rows(kRows));
+    TRY(bench.run("stream_fragments", kernel.c_str(), stream_fragments_grid(n_tiles, kSlices, kRows),
+                  kStreamFragmentsThreads, args));
+    TRY(bench.compare(TRY(bench.read(args.parts[0].out, size_t{kRows} * kOutputs)), product_of(w, x, kRows), 1e-3f,
+                      kOutputs));
+  }
   return {};
 }
 
@@ -240,7 +210,7 @@ Result<void> many_rows(Bench& bench) {
     args.parts[0] = {out, nullptr, kOutputs, 0, kOutputs};
     TRY(bench.run("matmul_fragments", "matmul_fragments_128", matmul_fragments_grid(1, kRows), kMatmulFragmentsThreads,
                   args));
-    TRY(compare(TRY(bench.read(out, size_t{kRows} * kOutputs)), product_of(w, x, kRows), 1e-3f, kOutputs));
+    TRY(bench.compare(TRY(bench.read(out, size_t{kRows} * kOutputs)), product_of(w, x, kRows), 1e-3f, kOutputs));
   }
   return {};
 }
@@ -269,7 +239,7 @@ Result<Normed> prepare_norm(Bench& bench) {
 Result<void> norm(Bench& bench) {
   const Normed normed = TRY(prepare_norm(bench));
   TRY(bench.run("norm", "rms_norm", norm_grid(2, 1), kNormThreads, normed.args));
-  return compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
+  return bench.compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
 }
 
 // Recorded, then replayed over a cleared output.
@@ -283,31 +253,95 @@ Result<void> graph(Bench& bench) {
   if (!recorded.ok()) return recorded.error();
   TRY(bench.stream().fill(normed.args.out, 0, normed.expected.size() * sizeof(float)));
   TRY(bench.stream().launch(*recorded));
-  return compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
+  return bench.compare(TRY(bench.read(normed.args.out, normed.expected.size())), normed.expected, 1e-5f, kWidth);
 }
 
 struct Family {
   const char* name;
+  Loss loss;
   Result<void> (*run)(Bench& bench);
 };
 constexpr Family kFamilies[] = {
-    {"matrix fragments", fragments},      {"meetings of blocks", meeting},
-    {"products of one row", one_row},     {"products of eight rows", eight_rows},
-    {"products of many rows", many_rows}, {"norms", norm},
-    {"recorded passes", graph},
+    {"matrix fragments", Loss::fragments, fragments},
+    {"meetings of blocks", Loss::device, meeting},
+    {"products of one row", Loss::device, one_row},
+    {"products of eight rows", Loss::device, eight_rows},
+    {"products of streamed weights", Loss::fragments, streamed},
+    {"products of many rows", Loss::fragments, many_rows},
+    {"norms", Loss::device, norm},
+    {"attention row by row", Loss::device, try_attention_by_row},
+    {"attention by matrix instructions", Loss::fragments, try_attention_by_matrix},
+    {"recorded passes", Loss::graphs, graph},
 };
 
-Result<void> run_family(const Device& device, const Family& family) {
-  Bench bench = TRY(Bench::make(device));
-  auto done = family.run(bench);
-  if (!done.ok()) static_cast<void>(bench.stream().finish().ok());  // work under way must not find its memory gone
-  return done;
+SelfTestResult run_family(const Device& device, SelfTestArena& arena, const Family& family) {
+  arena.clear();
+  SelfTestResult out{family.name, family.loss, ""};
+  const auto fail = [&](const Error& error, bool was_wrong) {
+    out.fault = error.message;
+    if (!was_wrong) out.not_run = error.code;
+  };
+  auto bench = Bench::make(device, arena);
+  if (!bench.ok()) {
+    fail(bench.error(), false);
+    return out;
+  }
+  const auto done = family.run(*bench);
+  if (done.ok()) return out;
+  static_cast<void>(bench->stream().finish().ok());  // work under way must not find its memory gone
+  fail(done.error(), bench->was_wrong());
+  return out;
 }
 
 }  // namespace
 
+Result<SelfTestArena::Space> SelfTestArena::take(size_t n_bytes) {
+  constexpr size_t kAlignment = 256;
+  n_bytes = (n_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  CHECK(n_bytes <= kPieceBytes);
+  if (n_full_ < pieces_.size() && n_used_ + n_bytes > kPieceBytes) {
+    n_full_++;
+    n_used_ = 0;
+  }
+  if (n_full_ == pieces_.size()) {
+    Memory on_device = TRY(Memory::allocate(*device_, Memory::Kind::device, kPieceBytes));
+    Memory pinned = TRY(Memory::allocate(*device_, Memory::Kind::pinned, kPieceBytes));
+    pieces_.push_back({std::move(on_device), std::move(pinned)});
+  }
+  const Piece& piece = pieces_[n_full_];
+  const Space out{piece.on_device.data() + n_used_, piece.pinned.data() + n_used_};
+  n_used_ += n_bytes;
+  return out;
+}
+
+Result<void> SelfTestBench::compare(std::span<const float> got, std::span<const float> expected, float tolerance,
+                                    size_t width) {
+  float largest = 0;
+  for (const float v : expected) largest = std::max(largest, std::fabs(v));
+  for (size_t i = 0; i < expected.size(); i++) {
+    if (std::fabs(got[i] - expected[i]) <= tolerance * largest) continue;  // false for a NaN
+    return wrong(fmt::format("row {}, column {}: {} instead of {}", i / width, i % width, got[i], expected[i]));
+  }
+  return {};
+}
+
 bool SelfTestReport::has_passed() const {
   return std::ranges::all_of(results, [](const SelfTestResult& r) { return r.fault.empty(); });
+}
+
+bool SelfTestReport::was_run() const {
+  return std::ranges::none_of(results, [](const SelfTestResult& r) { return r.not_run.has_value(); });
+}
+
+const SelfTestResult* SelfTestReport::first_fault(Loss loss) const {
+  const auto at = std::ranges::find_if(results, [&](const auto& r) { return r.loss == loss && !r.fault.empty(); });
+  return at == results.end() ? nullptr : &*at;
+}
+
+std::vector<SelfTestResult> self_test_families() {
+  std::vector<SelfTestResult> out;
+  for (const Family& family : kFamilies) out.push_back({family.name, family.loss, ""});
+  return out;
 }
 
 std::string SelfTestReport::faults() const {
@@ -321,10 +355,8 @@ std::string SelfTestReport::faults() const {
 SelfTestReport run_self_test(const Device& device) {
   const auto begin = std::chrono::steady_clock::now();
   SelfTestReport out;
-  for (const Family& family : kFamilies) {
-    const auto done = run_family(device, family);
-    out.results.push_back({family.name, done.ok() ? "" : done.error().message});
-  }
+  SelfTestArena arena(device);
+  for (const Family& family : kFamilies) out.results.push_back(run_family(device, arena, family));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }

@@ -16,7 +16,7 @@ class SelfTest : public testing::KernelTest {};
 
 TEST_P(SelfTest, PassesWhereEverythingIsRight) {
   const SelfTestReport report = run_self_test(*device_);
-  EXPECT_EQ(report.results.size(), 7u);
+  EXPECT_EQ(report.results.size(), 10u);
   EXPECT_TRUE(report.has_passed()) << report.faults();
 }
 
@@ -66,6 +66,34 @@ TEST(SelfTestOfAFaultyDevice, SeesBlocksThatDoNotMeet) {
     return emu::api().find(device, meets ? "rules" : file, meets ? "meet_too_early" : name, out);
   });
   EXPECT_EQ(family_that_fails(*api, 0), "meetings of blocks");
+}
+
+// Each kernel's own fault is seen by its family alone: a kernel that writes nothing.
+TEST(SelfTestOfAFaultyDevice, SeesAKernelThatDoesNothing) {
+  static const char* idle = nullptr;
+  static GpuKernel* idle_kernel = nullptr;
+  static GpuApi api;
+  api = emu::api();
+  api.find = [](GpuDevice* device, const char* file, const char* name, GpuKernel** out) {
+    const GpuStatus status = emu::api().find(device, file, name, out);
+    if (std::strcmp(name, idle) == 0) idle_kernel = *out;
+    return status;
+  };
+  api.launch = [](GpuDevice* device, GpuKernel* kernel, LaunchShape shape, const void* args, size_t args_bytes,
+                  GpuStream* stream) {
+    return kernel == idle_kernel ? GpuStatus::ok : emu::api().launch(device, kernel, shape, args, args_bytes, stream);
+  };
+  for (const auto& [kernel, family] : {std::pair("attend_f16_64", "attention row by row"),
+                                       {"attend_f32_64", "attention row by row"},
+                                       {"attend_tiles_64", "attention by matrix instructions"},
+                                       {"attend_matrix_64", "attention by matrix instructions"},
+                                       {"stream_fragments_q6_k_32", "products of streamed weights"},
+                                       {"weight_panels_q4_k", "products of many rows"},
+                                       {"matvec_q5_k_8", "products of eight rows"}}) {
+    idle = kernel;
+    idle_kernel = nullptr;
+    EXPECT_EQ(family_that_fails(api, 0), family) << kernel;
+  }
 }
 
 TEST(SelfTestOfAFaultyDevice, ARefusedRecordingIsAFault) {

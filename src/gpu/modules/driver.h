@@ -16,6 +16,7 @@ namespace rocmforge::gpu::modules {
 using Code = int;  // 0: no error, 2: out of memory, in both
 inline constexpr Code kOutOfMemory = 2;
 inline constexpr Code kNotSupported = 801;  // in both
+inline constexpr Code kNotReady = 600;      // in both: what a query says of work under way
 
 struct Driver {
   Code (*init)(unsigned flags);
@@ -83,6 +84,12 @@ struct Vendor {
   std::vector<std::string> (*libraries)();  // names to try
   const char* library_variable;  // of the environment: the one library to try instead; null where there is none
   const FunctionNames* names;
+  const char* version_name;  // of the function int (int* version)
+  // Of the functions that say whether a stream's work is done, whether an event was reached.
+  const char* stream_query_name;
+  const char* event_query_name;
+  // The longest wait for a device; 0: any. ROCMFORGE_GPU_WAIT_SECONDS replaces it.
+  unsigned wait_seconds;
   // Looks up further functions in the library; false if one is missing.
   bool (*load_more)(void* library);
   // Launches with clusters and overlap where supported. Overlap that is not supported is ignored.

@@ -1,20 +1,26 @@
 #include "gpu/modules/driver_api.h"
 
 #include <dlfcn.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace rocmforge::gpu {
 
 struct GpuDevice {
   int index = 0;
   GpuDeviceInfo info{};
-  std::mutex mutex;  // guards what follows
+  unsigned wait_seconds = 0;  // 0: any
+  std::mutex mutex;           // guards what follows
   std::map<std::string, void*> modules;
   std::map<const GpuKernel*, uint32_t> shared_allowed;  // bytes
 };
@@ -28,6 +34,9 @@ thread_local std::string last_failure;
 struct Library {
   Driver driver{};
   bool is_loaded = false;
+  int version = 0;  // 0: not known
+  Code (*stream_query)(void* stream) = nullptr;
+  Code (*event_query)(void* event) = nullptr;
   std::string why_not;
 
   // The first that works: a machine may have several, and one that opens may still refuse the kernel's driver.
@@ -58,9 +67,22 @@ struct Library {
     std::memcpy(&driver, functions, sizeof driver);
     if (!kVendor.load_more(handle)) return "the driver lacks functions that are needed";
     const Code code = driver.init(0);
+    if (code == 0) take_optional(handle);
     if (code == 0) return "";
     const char* text = kVendor.describe(code);
     return text != nullptr ? text : "error " + std::to_string(code);
+  }
+  // What the module does without where the driver has it not.
+  void take_optional(void* handle) {
+    const auto take = [&](auto& function, const char* name) {
+      void* found = dlsym(handle, name);
+      std::memcpy(&function, &found, sizeof found);
+    };
+    take(stream_query, kVendor.stream_query_name);
+    take(event_query, kVendor.event_query_name);
+    Code (*get_version)(int*) = nullptr;
+    take(get_version, kVendor.version_name);
+    if (get_version == nullptr || get_version(&version) != 0) version = 0;
   }
 };
 
@@ -89,9 +111,25 @@ void add_to_failure(const std::string& hint) {
   if (!hint.empty()) last_failure += "; " + hint;
 }
 
+// Devices that did not end their work in time. A driver may wait for such a device in any call, so that none is made
+// any more: what the device holds stays where it is until the process ends.
+std::atomic<uint64_t>& hung_devices() {
+  static std::atomic<uint64_t> by_index{0};
+  return by_index;
+}
+uint64_t bit_of(int device) {
+  return uint64_t{1} << (static_cast<unsigned>(device) % 64);
+}
+bool is_hung(int device) {
+  if ((hung_devices() & bit_of(device)) == 0) return false;
+  last_failure = "device " + std::to_string(device) + " did not end its work in time; restart the process";
+  return true;
+}
+
 // Calls `function` with the device as the thread's own.
 template <class... Args>
 GpuStatus call(const GpuDevice* device, Code (*function)(Args...), std::type_identity_t<Args>... args) {
+  if (is_hung(device->index)) return GpuStatus::failed;
   if (const Code code = kVendor.use(device->index); code != 0) return result(code);
   return result(function(args...));
 }
@@ -124,6 +162,7 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
   if (const GpuStatus status = count(&n); status != GpuStatus::ok) return status;
   if (index >= n) return unavailable("there are " + std::to_string(n) + " devices");
   const int device = static_cast<int>(index);
+  if (is_hung(device)) return GpuStatus::unavailable;
   if (const Code code = kVendor.use(device); code != 0) return result(code);
   size_t n_bytes = 0;
   if (const Code code = driver().device_name(out->name, sizeof out->name, device); code != 0) return result(code);
@@ -133,12 +172,20 @@ GpuStatus info(uint32_t index, GpuDeviceInfo* out) {
   return GpuStatus::ok;
 }
 
+unsigned wait_seconds() {
+  const char* set = std::getenv("ROCMFORGE_GPU_WAIT_SECONDS");
+  unsigned out = kVendor.wait_seconds;
+  if (set != nullptr) std::from_chars(set, set + std::strlen(set), out);
+  return out;
+}
+
 GpuStatus open(uint32_t index, GpuDevice** out) {
   GpuDeviceInfo found{};
   if (const GpuStatus status = info(index, &found); status != GpuStatus::ok) return status;
   *out = new GpuDevice{};
   (*out)->index = static_cast<int>(index);
   (*out)->info = found;
+  (*out)->wait_seconds = wait_seconds();
   return GpuStatus::ok;
 }
 
@@ -176,8 +223,36 @@ GpuStatus make_stream(GpuDevice* device, GpuStream** out) {
 void drop_stream(GpuDevice* device, GpuStream* stream) {
   static_cast<void>(call(device, driver().stream_destroy, stream));
 }
+
+// Waits by `block`, or where there is a limit by asking: often at first, as waits of a token are short.
+GpuStatus wait_on_host(const GpuDevice* device, Code (*query)(void*), Code (*block)(void*), void* handle) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kOften(1000), kPause(50);
+  if (device->wait_seconds == 0 || query == nullptr) return call(device, block, handle);
+  const auto begin = steady_clock::now();
+  const auto limit = begin + std::chrono::seconds(device->wait_seconds);
+  if (is_hung(device->index)) return GpuStatus::failed;
+  if (const Code code = kVendor.use(device->index); code != 0) return result(code);
+  for (;;) {
+    const Code code = query(handle);
+    if (code != kNotReady) return result(code);
+    const auto now = steady_clock::now();
+    if (now >= limit) break;
+    if (now - begin < kOften) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+  hung_devices() |= bit_of(device->index);
+  last_failure = "device " + std::to_string(device->index) + ", " + device->info.name +
+                 ", did not end its work within " + std::to_string(device->wait_seconds) +
+                 " s (ROCMFORGE_GPU_WAIT_SECONDS)";
+  return GpuStatus::failed;
+}
+
 GpuStatus finish_stream(GpuDevice* device, GpuStream* stream) {
-  return call(device, driver().stream_synchronize, stream);
+  return wait_on_host(device, library().stream_query, driver().stream_synchronize, stream);
 }
 
 GpuStatus make_event(GpuDevice* device, GpuEvent** out) {
@@ -193,7 +268,7 @@ GpuStatus wait(GpuDevice* device, GpuStream* stream, GpuEvent* event) {
   return call(device, driver().stream_wait_event, stream, event, 0);
 }
 GpuStatus finish_event(GpuDevice* device, GpuEvent* event) {
-  return call(device, driver().event_synchronize, event);
+  return wait_on_host(device, library().event_query, driver().event_synchronize, event);
 }
 
 GpuStatus copy(GpuDevice* device, void* to, const void* from, size_t n_bytes, CopyKind kind, GpuStream* stream) {
@@ -287,6 +362,17 @@ const GpuApi* driver_api() {
 
 }  // namespace modules
 }  // namespace rocmforge::gpu
+
+// The kernel's driver comes with the kernel, or is a module that is built for it.
+extern "C" __attribute__((visibility("default"))) const char* rocmforge_gpu_driver_version() {
+  static const std::string version = [] {
+    const auto& library = rocmforge::gpu::modules::library();
+    utsname system{};
+    if (!library.is_loaded || uname(&system) != 0) return std::string();
+    return std::to_string(library.version) + ", " + system.sysname + " " + system.release;
+  }();
+  return version.c_str();
+}
 
 extern "C" __attribute__((visibility("default"))) const rocmforge::gpu::GpuApi* rocmforge_gpu_api(uint32_t version) {
   return version == rocmforge::gpu::kApiVersion ? rocmforge::gpu::modules::driver_api() : nullptr;

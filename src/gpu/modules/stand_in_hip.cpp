@@ -2,6 +2,7 @@
 // Code objects are only recognised, not executed; a kernel's name selects its emulated counterpart.
 // With ROCMFORGE_MACHINE_CODE (machine_code.h) devices are AMD's, and kernels run by their own machine code.
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -20,6 +21,7 @@ constexpr int kFirst = 1, kNumDevices = emu::kNumDevices - kFirst;
 
 // HIP's: what a launch that failed leaves behind, for all calls that follow.
 constexpr int kLaunchFailure = 719;
+constexpr int kNotReady = 600;
 
 thread_local int current_device = 0;
 
@@ -72,6 +74,10 @@ Handle** out_as(void** handle) {
 #define RF_HIP extern "C" __attribute__((visibility("default")))
 
 RF_HIP int hipInit(unsigned) {
+  return 0;
+}
+RF_HIP int hipRuntimeGetVersion(int* version) {
+  *version = 70012345;
   return 0;
 }
 RF_HIP int hipGetDeviceCount(int* n) {
@@ -141,6 +147,10 @@ RF_HIP int hipStreamDestroy(void* stream) {
 RF_HIP int hipStreamSynchronize(void* stream) {
   return code(emu::api().finish_stream(device(), as<GpuStream>(stream)));
 }
+// A device that never ends its work, where the environment asks for one.
+RF_HIP int hipStreamQuery(void* stream) {
+  return std::getenv("ROCMFORGE_STAND_IN_HANGS") != nullptr ? kNotReady : hipStreamSynchronize(stream);
+}
 RF_HIP int hipStreamWaitEvent(void* stream, void* event, unsigned) {
   return code(emu::api().wait(device(), as<GpuStream>(stream), as<GpuEvent>(event)));
 }
@@ -156,6 +166,9 @@ RF_HIP int hipEventRecord(void* event, void* stream) {
 }
 RF_HIP int hipEventSynchronize(void* event) {
   return code(emu::api().finish_event(device(), as<GpuEvent>(event)));
+}
+RF_HIP int hipEventQuery(void* event) {
+  return std::getenv("ROCMFORGE_STAND_IN_HANGS") != nullptr ? kNotReady : hipEventSynchronize(event);
 }
 
 RF_HIP int hipMemcpyHtoDAsync(void* to, const void* from, size_t n_bytes, void* stream) {

@@ -224,10 +224,10 @@ void drop_stream(GpuDevice* device, GpuStream* stream) {
   static_cast<void>(call(device, driver().stream_destroy, stream));
 }
 
-// Waits by `block`, or where there is a limit by asking: often at first, as waits of a token are short.
+// Waits by `block`, or where there is a limit by asking: without a pause while it may be a token that is waited for.
 GpuStatus wait_on_host(const GpuDevice* device, Code (*query)(void*), Code (*block)(void*), void* handle) {
   using std::chrono::steady_clock;
-  constexpr std::chrono::microseconds kOften(1000), kPause(50);
+  constexpr std::chrono::microseconds kOften(20'000), kPause(50);
   if (device->wait_seconds == 0 || query == nullptr) return call(device, block, handle);
   const auto begin = steady_clock::now();
   const auto limit = begin + std::chrono::seconds(device->wait_seconds);

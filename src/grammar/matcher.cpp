@@ -260,23 +260,65 @@ Result<void> Matcher::compute_mask(const MaskKey& key) {
   }
   parser_->truncate(mark);
   TRY(check());
-  computed->has_all = mask.count() == mask.n_tokens();
+  computed->has_all = mask.is_full();
   constraint_->masks_.put(key, computed);
   mask_ = std::move(computed);
   return {};
 }
 
 void Matcher::walk(const TokenTrie::Slice& slice, TokenMask& mask) {
+  const Frame top = frames_.back();
   const size_t n_runs = runs_.size();
-  std::array<Frame, TokenTrie::kMaxTokenBytes + 1> path;
-  path[0] = frames_.back();
+  if (top.n_runs == 1) {
+    walk_terminals(slice, mask);
+  } else if (top.n_runs > 0) {
+    walk_frames(slice.nodes, top, mask);
+  }
+  runs_.resize(n_runs);
+}
+
+// Most tokens end inside of the terminals that are in progress. The lexer alone knows them; where a terminal may end,
+// the frames of the parser go on.
+void Matcher::walk_terminals(const TokenTrie::Slice& slice, TokenMask& mask) {
+  Lexer& lexer = *constraint_->lexer_;
+  const Frame top = frames_.back();
+  const ColumnId column = runs_[top.first_run].column;
+  std::array<LexState, TokenTrie::kMaxTokenBytes + 1> path;
+  path[0] = runs_[top.first_run].lex;
   const std::span<const TokenTrie::Node> nodes = slice.nodes;
   for (size_t i = 0; i < nodes.size();) {
     const TokenTrie::Node node = nodes[i];
-    const Frame& parent = path[node.depth - 1u];
+    const LexState next = lexer.next(path[node.depth - 1u], node.byte);
+    if (next == kNoLex) {
+      i += node.n_below + 1;
+    } else if (lexer.accepts(next) != 0) {
+      const size_t n_runs = runs_.size();
+      const Frame parent{.first_run = static_cast<uint32_t>(n_runs), .n_runs = 1};
+      runs_.push_back({column, path[node.depth - 1u]});
+      walk_frames(nodes.subspan(i, node.n_below + 1), parent, mask);
+      runs_.resize(n_runs);
+      i += node.n_below + 1;
+    } else {
+      path[node.depth] = next;
+      if (node.token >= 0) mask.add(node.token);
+      i++;
+    }
+  }
+}
+
+void Matcher::walk_frames(std::span<const TokenTrie::Node> nodes, const Frame& from, TokenMask& mask) {
+  if (nodes.empty()) return;
+  const size_t n_runs = runs_.size();
+  const uint32_t first_depth = nodes[0].depth;
+  std::array<Frame, TokenTrie::kMaxTokenBytes + 1> path;
+  path[0] = from;
+  for (size_t i = 0; i < nodes.size();) {
+    const TokenTrie::Node node = nodes[i];
+    const uint32_t depth = node.depth - first_depth;
+    const Frame& parent = path[depth];
     // What deeper nodes on other branches have put there.
-    runs_.resize(node.depth == 1 ? n_runs : parent.first_run + parent.n_runs);
-    if (!step(parent, node.byte, path[node.depth])) {
+    runs_.resize(depth == 0 ? n_runs : parent.first_run + parent.n_runs);
+    if (!step(parent, node.byte, path[depth + 1])) {
       i += node.n_below + 1;
       continue;
     }

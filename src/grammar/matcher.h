@@ -79,6 +79,9 @@ class Matcher {
   Result<const ComputedMask*> known_mask();
   Result<void> compute_mask(const MaskKey& key);
   void walk(const TokenTrie::Slice& slice, TokenMask& mask);
+  void walk_terminals(const TokenTrie::Slice& slice, TokenMask& mask);
+  // The nodes are a subtree, or a whole slice; the frame is that before their first byte.
+  void walk_frames(std::span<const TokenTrie::Node> nodes, const Frame& from, TokenMask& mask);
   void keep(const Frame& frame, size_t n_runs);
   Result<void> check() const;
 

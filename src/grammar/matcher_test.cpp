@@ -90,6 +90,10 @@ const std::pair<Notation, const char*> kConstraints[] = {
      R"({"type":"object","minProperties":1,"maxProperties":3,"patternProperties":{"^a":{"type":"boolean"}}})"},
     {Notation::json_schema,
      R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2,"maxItems":4})"},
+    {Notation::json_schema, R"({"type":"string","minLength":3,"maxLength":40})"},
+    {Notation::json_schema,
+     R"({"type":"object","properties":{"a":{"anyOf":[{"const":"ab"},{"type":"string","maxLength":4},{"type":"null"}]},"name":{"type":"string","format":"date"},
+      "b":{"type":"array","items":{"type":"string"}}},"required":["b"],"additionalProperties":{"type":"number","maximum":12.5}})"},
     {Notation::regex, "(a|b)*abb|[^a-z]{1,4}"},
     {Notation::choice, R"(["yes","no","é€😀"])"},
     {Notation::gbnf,
@@ -100,24 +104,33 @@ const std::pair<Notation, const char*> kConstraints[] = {
      "common.INT\n%import common.WS\n%ignore WS"},
 };
 
-TEST(Matcher, MaskIsTheSetOfTokensThatAreAllowedOneByOne) {
+// The reference follows each token's bytes by themselves, on a constraint that never makes masks.
+TEST(Matcher, MaskIsTheSetOfTokensWhoseBytesCanFollow) {
   auto rng = testing::seeded_rng();
   const auto vocabulary = small_vocabulary();
   for (const auto& [notation, text] : kConstraints) {
-    const auto constraint = compiled(notation, text);
-    ASSERT_TRUE(constraint);
-    for (int walk = 0; walk < 4; walk++) {
-      Matcher matcher(constraint, vocabulary);
+    const auto constraint = compiled(notation, text), other = compiled(notation, text);
+    ASSERT_TRUE(constraint && other);
+    for (int walk = 0; walk < 8; walk++) {
+      Matcher matcher(constraint, vocabulary), reference(other);
       for (int step = 0; step < 25; step++) {
         const auto mask = *matcher.mask();
         std::vector<int32_t> allowed;
+        const size_t here = reference.snapshot();
         for (int32_t id = 0; id < static_cast<int32_t>(vocabulary->n_tokens()); id++) {
-          ASSERT_EQ(*matcher.allows(id), mask->contains(id)) << text << " token '" << vocabulary->text(id) << "'";
-          if (mask->contains(id) && !vocabulary->is_end_of_text(id)) allowed.push_back(id);
+          const std::string_view bytes = vocabulary->text(id);
+          bool can_follow = reference.is_end();
+          if (!vocabulary->is_end_of_text(id)) can_follow = !bytes.empty() && *reference.accept(bytes) == bytes.size();
+          if (reference.snapshot() > here) reference.rollback(here);
+          ASSERT_EQ(can_follow, mask->contains(id)) << text << " token '" << bytes << "'";
+          ASSERT_EQ(can_follow, *matcher.allows(id)) << text << " token '" << bytes << "'";
+          if (can_follow && !vocabulary->is_end_of_text(id)) allowed.push_back(id);
         }
         ASSERT_TRUE(!allowed.empty() || matcher.is_end()) << text;
         if (allowed.empty()) break;
-        ASSERT_TRUE(matcher.accept(allowed[rng() % allowed.size()]).ok());
+        const int32_t next = allowed[rng() % allowed.size()];
+        ASSERT_TRUE(matcher.accept(next).ok());
+        ASSERT_EQ(*reference.accept(vocabulary->text(next)), vocabulary->text(next).size());
       }
     }
   }

@@ -68,6 +68,14 @@ size_t TokenMask::count(size_t n) const {
   return out;
 }
 
+bool TokenMask::is_full() const {
+  const size_t n_whole = n_tokens_ / 64, n_rest = n_tokens_ % 64;
+  for (size_t w = 0; w < n_whole; w++) {
+    if (words_[w] != ~uint64_t{0}) return false;
+  }
+  return n_rest == 0 || words_[n_whole] == (uint64_t{1} << n_rest) - 1;
+}
+
 std::vector<int32_t> TokenMask::ids() const {
   std::vector<int32_t> out;
   for (size_t w = 0; w < words_.size(); w++) {

@@ -32,6 +32,7 @@ class TokenMask {
   }
   size_t count() const { return count(n_tokens_); }
   size_t count(size_t n) const;  // of the first n tokens
+  bool is_full() const;
   std::vector<int32_t> ids() const;
   size_t n_tokens() const { return n_tokens_; }
   std::span<const uint64_t> words() const { return words_; }

@@ -64,7 +64,14 @@ LexState Lexer::intern(Parts parts) {
   const auto id = static_cast<LexState>(states_.size());
   n_parts_ += parts.size();
   states_.push_back({std::move(parts), accepts});
-  table_.resize(table_.size() + n_classes_, kUnknown);
+  ByteSet first{};
+  for (const auto& [t, r] : states_.back().parts) {
+    const ByteSet set = pool_.first_bytes(r);
+    for (size_t i = 0; i < first.size(); i++) first[i] |= set[i];
+  }
+  for (uint32_t c = 0; c < n_classes_; c++) {
+    table_.push_back(grammar::contains(first, pool_.representative(c)) ? kUnknown : kNoLex);
+  }
   ids_.emplace(hash, id);
   count_memory();
   return id;

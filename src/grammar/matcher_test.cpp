@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "grammar/compile.h"
 #include "grammar/sampler.h"
@@ -103,6 +104,31 @@ const std::pair<Notation, const char*> kConstraints[] = {
      "start: pair (\",\" pair)*\npair: KEY \"=\" VALUE\nKEY: /[a-z]+/\nVALUE: \"true\" | INT\n%import "
      "common.INT\n%import common.WS\n%ignore WS"},
 };
+
+TEST(RegexPool, MatchesBeginWithTheirFirstBytes) {
+  for (const auto& [notation, text] : kConstraints) {
+    Grammar grammar;
+    const auto root = add_source(grammar, {.notation = notation, .text = text});
+    ASSERT_TRUE(root.ok());
+    grammar.set_root(*root);
+    ASSERT_TRUE(grammar.finish().ok());
+    std::set<Regex> seen;
+    for (uint32_t t = 0; t < grammar.n_terminals(); t++) seen.insert(grammar.terminal(t));
+    std::vector<Regex> queue(seen.begin(), seen.end());
+    size_t n_excluded = 0;
+    for (size_t i = 0; i < queue.size() && queue.size() < 2'000; i++) {
+      const ByteSet first = grammar.pool.first_bytes(queue[i]);
+      for (unsigned b = 0; b < 256; b++) {
+        const Regex rest = grammar.pool.derivative(queue[i], static_cast<uint8_t>(b));
+        if (rest == kNothing || !grammar.pool.is_alive(rest)) continue;
+        ASSERT_TRUE(contains(first, static_cast<uint8_t>(b))) << text << " byte " << b;
+        if (seen.insert(rest).second) queue.push_back(rest);
+      }
+      for (unsigned b = 0; b < 256; b++) n_excluded += !contains(first, static_cast<uint8_t>(b));
+    }
+    EXPECT_GT(n_excluded, 0u) << text;
+  }
+}
 
 // The reference follows each token's bytes by themselves, on a constraint that never makes masks.
 TEST(Matcher, MaskIsTheSetOfTokensWhoseBytesCanFollow) {

@@ -10,12 +10,8 @@ namespace {
 
 constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
 constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
-constexpr uint32_t kMaxEstimateDepth = 64;  // of least_bytes
+constexpr uint32_t kMaxEstimateDepth = 64;  // of leading_repeat
 constexpr uint32_t kInternedBetweenLooks = 512;
-
-uint32_t saturating_sum(uint32_t a, uint32_t b) {
-  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
 
 }  // namespace
 
@@ -35,7 +31,7 @@ RegexPool::RegexPool() : table_(1024, 0) {
 
 void RegexPool::count_memory() {
   constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + sizeof(uint32_t);
-  const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * sets_.size();
+  const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * (sets_.size() + first_bytes_.size());
   const uint64_t n_bytes =
       nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) + n_mapped * kMapEntryBytes;
   if (!memory_.set(n_bytes)) is_exhausted_ = true;
@@ -278,6 +274,9 @@ Regex RegexPool::derivative(Regex r, uint8_t byte) {
   if (r == kAnyBytes) return kAnyBytes;
   const Node& n = nodes_[r];
   if (n.kind == Kind::bytes) return contains(sets_[n.a], byte) ? kEmptyText : kNothing;
+  if (n.kind == Kind::concat && nodes_[n.a].kind == Kind::bytes) {
+    return contains(sets_[nodes_[n.a].a], byte) ? n.b : kNothing;
+  }
   const uint64_t key = static_cast<uint64_t>(r) << 8 | (is_frozen_ ? classes_[byte] : byte);
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
   if (depth_ >= kMaxDepth) {
@@ -376,47 +375,6 @@ bool RegexPool::matches(Regex r, std::string_view text) {
     if (r == kNothing) return false;
   }
   return nodes_[r].nullable;
-}
-
-uint32_t RegexPool::least_bytes(Regex r) {
-  return least_bytes(r, 0);
-}
-
-uint32_t RegexPool::least_bytes(Regex r, uint32_t depth) {
-  if (nodes_[r].nullable) return 0;
-  if (r == kNothing) return UINT32_MAX;
-  if (least_bytes_[r] == UINT32_MAX) least_bytes_[r] = find_least_bytes(nodes_[r], depth);
-  return least_bytes_[r];
-}
-
-uint32_t RegexPool::find_least_bytes(const Node& n, uint32_t depth) {
-  if (depth > kMaxEstimateDepth) return 1;
-  switch (n.kind) {
-    case Kind::concat: {
-      uint32_t sum = least_bytes(n.a, depth + 1);
-      Regex r = n.b;
-      for (; nodes_[r].kind == Kind::concat && least_bytes_[r] == UINT32_MAX; r = nodes_[r].b) {
-        sum = saturating_sum(sum, least_bytes(nodes_[r].a, depth + 1));
-      }
-      return saturating_sum(sum, least_bytes(r, depth + 1));
-    }
-    case Kind::either: {
-      uint32_t least = UINT32_MAX;
-      for (const Regex r : children(n)) least = std::min(least, least_bytes(r, depth + 1));
-      return least;
-    }
-    case Kind::both: {
-      uint32_t most = 1;
-      for (const Regex r : children(n)) most = std::max(most, least_bytes(r, depth + 1));
-      return most;
-    }
-    case Kind::repeat: {
-      const uint64_t product = static_cast<uint64_t>(n.least) * least_bytes(n.a, depth + 1);
-      return static_cast<uint32_t>(std::min<uint64_t>(product, UINT32_MAX - 1));
-    }
-    default:
-      return 1;
-  }
 }
 
 void RegexPool::freeze_classes() {

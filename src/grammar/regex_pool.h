@@ -65,6 +65,8 @@ class RegexPool {
   bool is_nullable(Regex r) const { return nodes_[r].nullable; }
   // The expression for the texts that may follow `byte`.
   Regex derivative(Regex r, uint8_t byte);
+  // The bytes that a match may begin with; others may be among them.
+  ByteSet first_bytes(Regex r) { return first_bytes(r, 0); }
   // Whether any text matches.
   bool is_alive(Regex r);
   bool matches(Regex r, std::string_view text);
@@ -103,6 +105,8 @@ class RegexPool {
   Regex derive_concat(Regex r, uint8_t byte);
   Regex derive_number(Regex r, uint8_t byte);
   Regex number_at(uint32_t test, const NumberState& state);
+  ByteSet first_bytes(Regex r, uint32_t depth);
+  ByteSet find_first_bytes(Regex r, uint32_t depth);
   uint32_t find_least_bytes(const Node& n, uint32_t depth);
   uint32_t least_bytes(Regex r, uint32_t depth);
 
@@ -117,6 +121,7 @@ class RegexPool {
   std::unordered_map<uint64_t, Regex> derivatives_;
   std::vector<int8_t> alive_;  // 0: unknown
   std::vector<uint32_t> least_bytes_;
+  std::unordered_map<Regex, ByteSet> first_bytes_;  // of unions and intersections
   std::array<uint8_t, 256> classes_{};
   std::vector<uint8_t> representatives_;
   StateMemory memory_;

@@ -1,10 +1,8 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
-#include "base/seeded_hash.h"
 
 namespace rocmforge::grammar {
 namespace {
@@ -198,28 +196,6 @@ void Matcher::rollback_locked(size_t snapshot) {
   is_mask_sought_ = false;
 }
 
-MaskKey Matcher::mask_key() const {
-  const Frame& top = frames_.back();
-  const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
-  MaskKey key{seeded_hash(reinterpret_cast<uintptr_t>(vocabulary_.get()), top.is_end),
-              wants_tokens ? parser_->fingerprint(top.here) : 0};
-  for (uint32_t i = 0; i < top.n_runs; i++) {
-    const Run& run = runs_[top.first_run + i];
-    key.a = seeded_hash(key.a ^ parser_->fingerprint(run.column), run.lex);
-    key.b = seeded_hash(key.b ^ run.lex, parser_->fingerprint(run.column));
-  }
-  return key;
-}
-
-Result<const ComputedMask*> Matcher::known_mask() {
-  if (mask_ || is_mask_sought_) return mask_.get();
-  is_mask_sought_ = true;
-  const MaskKey key = mask_key();
-  mask_ = constraint_->masks_.find(key);
-  if (!mask_ && constraint_->masks_.note(key)) TRY(compute_mask(key));
-  return mask_.get();
-}
-
 Result<bool> Matcher::allows_all() {
   const std::lock_guard lock(constraint_->mutex_);
   const ComputedMask* known = TRY(known_mask());
@@ -229,103 +205,8 @@ Result<bool> Matcher::allows_all() {
 Result<std::shared_ptr<const TokenMask>> Matcher::mask() {
   CHECK(vocabulary_ != nullptr);
   const std::lock_guard lock(constraint_->mutex_);
-  if (!TRY(known_mask())) TRY(compute_mask(mask_key()));
+  if (!TRY(known_mask())) TRY(compute_mask(mask_key(frames_.back())));
   return std::shared_ptr<const TokenMask>(mask_, &mask_->mask);
-}
-
-Result<void> Matcher::compute_mask(const MaskKey& key) {
-  const Frame top = frames_.back();
-  const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
-  const Parser::Mark mark = parser_->mark();
-  auto computed = std::make_shared<ComputedMask>(ComputedMask{TokenMask(vocabulary_->n_tokens())});
-  TokenMask& mask = computed->mask;
-  for (const TokenTrie::Slice& slice : vocabulary_->slices()) {
-    bool is_whole = false;
-    for (uint32_t i = 0; i < top.n_runs && !is_whole && slice.max_chars > 0; i++) {
-      const LexState lex = runs_[top.first_run + i].lex;
-      is_whole = constraint_->lexer_->admits(lex, constraint_->string_char_, slice.max_chars);
-    }
-    is_whole ? mask.add_all(slice.tokens) : walk(slice, mask);
-  }
-  for (const auto& [first, other] : vocabulary_->duplicates()) {
-    if (mask.contains(first)) mask.add(other);
-  }
-  if (wants_tokens) {
-    for (int32_t id = 0; static_cast<size_t>(id) < vocabulary_->n_tokens(); id++) {
-      if (parser_->allows_token(top.here, id)) mask.add(id);
-    }
-  }
-  for (const int32_t id : vocabulary_->end_of_text()) {
-    if (top.is_end) mask.add(id);
-  }
-  parser_->truncate(mark);
-  TRY(check());
-  computed->has_all = mask.is_full();
-  constraint_->masks_.put(key, computed);
-  mask_ = std::move(computed);
-  return {};
-}
-
-void Matcher::walk(const TokenTrie::Slice& slice, TokenMask& mask) {
-  const Frame top = frames_.back();
-  const size_t n_runs = runs_.size();
-  if (top.n_runs == 1) {
-    walk_terminals(slice, mask);
-  } else if (top.n_runs > 0) {
-    walk_frames(slice.nodes, top, mask);
-  }
-  runs_.resize(n_runs);
-}
-
-// Most tokens end inside of the terminals that are in progress. The lexer alone knows them; where a terminal may end,
-// the frames of the parser go on.
-void Matcher::walk_terminals(const TokenTrie::Slice& slice, TokenMask& mask) {
-  Lexer& lexer = *constraint_->lexer_;
-  const Frame top = frames_.back();
-  const ColumnId column = runs_[top.first_run].column;
-  std::array<LexState, TokenTrie::kMaxTokenBytes + 1> path;
-  path[0] = runs_[top.first_run].lex;
-  const std::span<const TokenTrie::Node> nodes = slice.nodes;
-  for (size_t i = 0; i < nodes.size();) {
-    const TokenTrie::Node node = nodes[i];
-    const LexState next = lexer.next(path[node.depth - 1u], node.byte);
-    if (next == kNoLex) {
-      i += node.n_below + 1;
-    } else if (lexer.accepts(next) != 0) {
-      const size_t n_runs = runs_.size();
-      const Frame parent{.first_run = static_cast<uint32_t>(n_runs), .n_runs = 1};
-      runs_.push_back({column, path[node.depth - 1u]});
-      walk_frames(nodes.subspan(i, node.n_below + 1), parent, mask);
-      runs_.resize(n_runs);
-      i += node.n_below + 1;
-    } else {
-      path[node.depth] = next;
-      if (node.token >= 0) mask.add(node.token);
-      i++;
-    }
-  }
-}
-
-void Matcher::walk_frames(std::span<const TokenTrie::Node> nodes, const Frame& from, TokenMask& mask) {
-  if (nodes.empty()) return;
-  const size_t n_runs = runs_.size();
-  const uint32_t first_depth = nodes[0].depth;
-  std::array<Frame, TokenTrie::kMaxTokenBytes + 1> path;
-  path[0] = from;
-  for (size_t i = 0; i < nodes.size();) {
-    const TokenTrie::Node node = nodes[i];
-    const uint32_t depth = node.depth - first_depth;
-    const Frame& parent = path[depth];
-    // What deeper nodes on other branches have put there.
-    runs_.resize(depth == 0 ? n_runs : parent.first_run + parent.n_runs);
-    if (!step(parent, node.byte, path[depth + 1])) {
-      i += node.n_below + 1;
-      continue;
-    }
-    if (node.token >= 0) mask.add(node.token);
-    i++;
-  }
-  runs_.resize(n_runs);
 }
 
 uint32_t Matcher::least_completion() {

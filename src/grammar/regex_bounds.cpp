@@ -1,13 +1,16 @@
 // What the matches of an expression begin with, and how short they are: found without derivatives.
 
 #include <algorithm>
+#include <bit>
 
+#include "base/check.h"
 #include "grammar/regex_pool.h"
 
 namespace rocmforge::grammar {
 namespace {
 
 constexpr uint32_t kMaxEstimateDepth = 64;
+constexpr uint32_t kAlone = 1u << 16;  // added to a class: the number of its group, when it is the only one there
 
 uint32_t saturating_sum(uint32_t a, uint32_t b) {
   return a > UINT32_MAX - b ? UINT32_MAX : a + b;
@@ -68,6 +71,63 @@ ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
       return byte_range(0, 255);
   }
   return out;
+}
+
+bool RegexPool::split(ClassGroups& groups, Regex r, uint32_t depth) const {
+  if (depth > kMaxEstimateDepth) return false;
+  for (; nodes_[r].kind == Kind::concat; r = nodes_[r].b) {
+    const Regex head = nodes_[r].a;
+    if (!split(groups, head, depth + 1)) return false;
+    if (!nodes_[head].nullable) return true;
+  }
+  const Node& n = nodes_[r];
+  switch (n.kind) {
+    case Kind::nothing:
+    case Kind::empty:
+    case Kind::concat:
+      return true;
+    case Kind::bytes:
+      split(groups, sets_[n.a]);
+      return true;
+    case Kind::repeat:
+    case Kind::negation:
+      return split(groups, n.a, depth + 1);
+    case Kind::either:
+    case Kind::both:
+      return std::ranges::all_of(children(n), [&](Regex child) { return split(groups, child, depth + 1); });
+    case Kind::number:
+      for (uint8_t b = '0'; b <= '9'; b++) groups.of_class[classes_[b]] = kAlone + classes_[b];
+      groups.of_class[classes_['.']] = kAlone + classes_['.'];
+      return true;
+  }
+  RF_UNREACHABLE("a Kind outside its enum");
+}
+
+void RegexPool::split(ClassGroups& groups, const ByteSet& set) const {
+  int n_bytes = 0;
+  for (const uint64_t word : set) n_bytes += std::popcount(word);
+  if (n_bytes == 1) {  // of a literal
+    uint32_t byte = 0;
+    while (!contains(set, static_cast<uint8_t>(byte))) byte++;
+    groups.of_class[classes_[byte]] = kAlone + classes_[byte];
+    return;
+  }
+  // Of a group that the set cuts in two, the classes inside become a group of their own.
+  constexpr uint32_t kWhole = UINT32_MAX;
+  std::array<bool, 257> has_outside{};
+  std::array<uint32_t, 257> inside;
+  inside.fill(kWhole);
+  const uint32_t n_before = groups.n;
+  for (uint32_t c = 0; c < n_classes(); c++) {
+    const uint32_t group = groups.of_class[c];
+    if (group < kAlone && !contains(set, representatives_[c])) has_outside[group] = true;
+  }
+  for (uint32_t c = 0; c < n_classes(); c++) {
+    uint32_t& group = groups.of_class[c];
+    if (group >= n_before || !has_outside[group] || !contains(set, representatives_[c])) continue;
+    if (inside[group] == kWhole) inside[group] = groups.n++;
+    group = inside[group];
+  }
 }
 
 uint32_t RegexPool::least_bytes(Regex r) {

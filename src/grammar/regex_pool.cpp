@@ -12,6 +12,7 @@ constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
 constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
 constexpr uint32_t kMaxEstimateDepth = 64;  // of leading_repeat
 constexpr uint32_t kInternedBetweenLooks = 512;
+constexpr uint32_t kManyChildren = 8;  // of a union: worth a look at their first bytes
 
 }  // namespace
 
@@ -279,6 +280,7 @@ Regex RegexPool::derivative(Regex r, uint8_t byte) {
   }
   const uint64_t key = static_cast<uint64_t>(r) << 8 | (is_frozen_ ? classes_[byte] : byte);
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
+  if (n.kind == Kind::either && n.b >= kManyChildren && !contains(first_bytes(r), byte)) return kNothing;
   if (depth_ >= kMaxDepth) {
     is_exhausted_ = true;
     return kNothing;

@@ -67,6 +67,13 @@ class RegexPool {
   Regex derivative(Regex r, uint8_t byte);
   // The bytes that a match may begin with; others may be among them.
   ByteSet first_bytes(Regex r) { return first_bytes(r, 0); }
+  // Classes of bytes in groups: those of one group have equal derivatives.
+  struct ClassGroups {
+    std::vector<uint32_t> of_class;
+    uint32_t n = 1;
+  };
+  // Splits the groups where the derivatives of `r` differ. False: that would take too long.
+  bool split(ClassGroups& groups, Regex r) const { return split(groups, r, 0); }
   // Whether any text matches.
   bool is_alive(Regex r);
   bool matches(Regex r, std::string_view text);
@@ -106,6 +113,8 @@ class RegexPool {
   Regex derive_number(Regex r, uint8_t byte);
   Regex number_at(uint32_t test, const NumberState& state);
   ByteSet first_bytes(Regex r, uint32_t depth);
+  bool split(ClassGroups& groups, Regex r, uint32_t depth) const;
+  void split(ClassGroups& groups, const ByteSet& set) const;
   ByteSet find_first_bytes(Regex r, uint32_t depth);
   uint32_t find_least_bytes(const Node& n, uint32_t depth);
   uint32_t least_bytes(Regex r, uint32_t depth);

@@ -56,6 +56,14 @@ class TokenTrie {
     std::vector<Node> nodes;
     TokenMask tokens;
   };
+  // Any token is characters that may stand in a JSON string, and an end: what begins with the first byte that is no
+  // part of such a character.
+  struct StringEnds {
+    std::vector<Node> nodes;            // the trie of the ends; Node::token is an end's number
+    std::vector<uint32_t> first_token;  // by end, in `tokens`; one more than there are ends
+    std::vector<int32_t> tokens;        // by end
+    TokenMask whole;                    // the tokens without an end
+  };
   static constexpr size_t kMaxTokenBytes = 255;  // longer tokens are left out: never chosen under a constraint
 
   // `text(id)` returns a token's bytes; empty for tokens that are not part of a text.
@@ -75,6 +83,7 @@ class TokenTrie {
   // Whether there is a token with the text `begin` and more.
   bool has_longer_token(std::string_view begin) const;
   std::span<const Slice> slices() const { return slices_; }
+  const StringEnds& string_ends() const { return string_ends_; }
   // Pairs of tokens with equal texts. Only the first of each pair is in the tries.
   std::span<const std::pair<int32_t, int32_t>> duplicates() const { return duplicates_; }
 
@@ -83,7 +92,10 @@ class TokenTrie {
   std::string texts_;
   std::vector<uint32_t> ends_;
   std::vector<int32_t> end_of_text_;
+  void add_string_ends();
+
   std::vector<Slice> slices_;
+  StringEnds string_ends_;
   std::vector<std::pair<int32_t, int32_t>> duplicates_;
 };
 

@@ -90,22 +90,12 @@ LexState Lexer::find_next(LexState state, uint8_t byte) {
 }
 
 void Lexer::write_next(LexState state, uint8_t byte, LexState after) {
-  constexpr size_t kFewUnknown = 3;
   const auto row = std::span(table_).subspan(size_t{state} * n_classes_, n_classes_);
   row[pool_.class_of(byte)] = after;
-  if (static_cast<size_t>(std::ranges::count(row, kUnknown)) < kFewUnknown) return;
-  if (grouped_ != state) {
-    groups_.of_class.assign(n_classes_, 0);
-    groups_.n = 1;
-    grouped_ = kNoLex;
-    for (const auto& [t, r] : states_[state].parts) {
-      if (!pool_.split(groups_, r)) return;
-    }
-    grouped_ = state;
-  }
-  const uint32_t group = groups_.of_class[pool_.class_of(byte)];
+  ByteSet same = byte_range(0, 255);
+  for (const auto& [t, r] : states_[state].parts) pool_.keep_equal_derivatives(same, r, byte);
   for (uint32_t c = 0; c < n_classes_; c++) {
-    if (row[c] == kUnknown && groups_.of_class[c] == group) row[c] = after;
+    if (row[c] == kUnknown && grammar::contains(same, pool_.representative(c))) row[c] = after;
   }
 }
 

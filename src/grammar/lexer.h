@@ -65,7 +65,7 @@ class Lexer {
   // The derivatives of an expression by all classes of bytes.
   const std::vector<Regex>& derivatives(Regex r);
   LexState find_next(LexState state, uint8_t byte);
-  // Writes the state after `byte` for all classes of bytes that lead there for the same reason.
+  // Writes the state after `byte` for all classes of bytes that have the same derivatives.
   void write_next(LexState state, uint8_t byte, LexState after);
 
   RegexPool& pool_;
@@ -78,9 +78,7 @@ class Lexer {
   std::unordered_multimap<uint64_t, uint32_t> accept_ids_;
   std::unordered_map<uint64_t, bool> admits_, contains_, closed_;
   std::unordered_map<Regex, std::vector<Regex>> derivatives_;
-  size_t n_parts_ = 0;         // of all states
-  LexState grouped_ = kNoLex;  // the state that groups_ are of
-  RegexPool::ClassGroups groups_;
+  size_t n_parts_ = 0;  // of all states
   StateMemory memory_;
   bool is_exhausted_ = false;
 };

@@ -1,16 +1,13 @@
 // What the matches of an expression begin with, and how short they are: found without derivatives.
 
 #include <algorithm>
-#include <bit>
 
-#include "base/check.h"
 #include "grammar/regex_pool.h"
 
 namespace rocmforge::grammar {
 namespace {
 
 constexpr uint32_t kMaxEstimateDepth = 64;
-constexpr uint32_t kAlone = 1u << 16;  // added to a class: the number of its group, when it is the only one there
 
 uint32_t saturating_sum(uint32_t a, uint32_t b) {
   return a > UINT32_MAX - b ? UINT32_MAX : a + b;
@@ -18,15 +15,16 @@ uint32_t saturating_sum(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-ByteSet RegexPool::first_bytes(Regex r, uint32_t depth) {
-  if (depth > kMaxEstimateDepth) return byte_range(0, 255);
-  const Node& n = nodes_[r];
-  if (n.kind != Kind::either && n.kind != Kind::both) return find_first_bytes(r, depth);
-  if (const auto known = first_bytes_.find(r); known != first_bytes_.end()) return known->second;
-  const ByteSet out = find_first_bytes(r, depth);
-  first_bytes_.emplace(r, out);
-  count_memory();
-  return out;
+const ByteSet& RegexPool::first_bytes(Regex r, uint32_t depth) {
+  static const ByteSet all = byte_range(0, 255);
+  if (depth > kMaxEstimateDepth) return all;
+  if (first_ids_[r] == 0) {
+    const ByteSet found = find_first_bytes(r, depth);
+    first_sets_.push_back(found);
+    first_ids_[r] = static_cast<uint32_t>(first_sets_.size() - 1);
+    count_memory();
+  }
+  return first_sets_[first_ids_[r]];
 }
 
 ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
@@ -57,7 +55,7 @@ ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
     case Kind::both:
       out = byte_range(0, 255);
       for (const Regex child : children(n)) {
-        const ByteSet set = first_bytes(child, depth + 1);
+        const ByteSet& set = first_bytes(child, depth + 1);
         for (size_t i = 0; i < out.size(); i++) out[i] &= set[i];
       }
       break;
@@ -73,60 +71,52 @@ ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
   return out;
 }
 
-bool RegexPool::split(ClassGroups& groups, Regex r, uint32_t depth) const {
-  if (depth > kMaxEstimateDepth) return false;
-  for (; nodes_[r].kind == Kind::concat; r = nodes_[r].b) {
+void RegexPool::keep_equal(ByteSet& same, Regex r, uint8_t byte, uint32_t depth) const {
+  // Of the two sides of the set, the one where the byte is.
+  const auto keep_side = [&](const ByteSet& set) {
+    const bool is_inside = contains(set, byte);
+    for (size_t i = 0; i < same.size(); i++) same[i] &= is_inside ? set[i] : ~set[i];
+    return is_inside;
+  };
+  const auto keep_byte_alone = [&]() {
+    same = {};
+    same[byte >> 6] = uint64_t{1} << (byte & 63);
+  };
+  if (depth > kMaxEstimateDepth) return keep_byte_alone();
+  for (;; r = nodes_[r].b) {
+    // All bytes outside have the same derivative: none.
+    if (first_ids_[r] != 0 && !contains(first_sets_[first_ids_[r]], byte)) {
+      keep_side(first_sets_[first_ids_[r]]);
+      return;
+    }
+    if (nodes_[r].kind != Kind::concat) break;
     const Regex head = nodes_[r].a;
-    if (!split(groups, head, depth + 1)) return false;
-    if (!nodes_[head].nullable) return true;
+    keep_equal(same, head, byte, depth + 1);
+    if (!nodes_[head].nullable) return;
   }
   const Node& n = nodes_[r];
   switch (n.kind) {
     case Kind::nothing:
     case Kind::empty:
     case Kind::concat:
-      return true;
+      break;
     case Kind::bytes:
-      split(groups, sets_[n.a]);
-      return true;
+      keep_side(sets_[n.a]);
+      break;
     case Kind::repeat:
     case Kind::negation:
-      return split(groups, n.a, depth + 1);
+      keep_equal(same, n.a, byte, depth + 1);
+      break;
     case Kind::either:
     case Kind::both:
-      return std::ranges::all_of(children(n), [&](Regex child) { return split(groups, child, depth + 1); });
-    case Kind::number:
-      for (uint8_t b = '0'; b <= '9'; b++) groups.of_class[classes_[b]] = kAlone + classes_[b];
-      groups.of_class[classes_['.']] = kAlone + classes_['.'];
-      return true;
-  }
-  RF_UNREACHABLE("a Kind outside its enum");
-}
-
-void RegexPool::split(ClassGroups& groups, const ByteSet& set) const {
-  int n_bytes = 0;
-  for (const uint64_t word : set) n_bytes += std::popcount(word);
-  if (n_bytes == 1) {  // of a literal
-    uint32_t byte = 0;
-    while (!contains(set, static_cast<uint8_t>(byte))) byte++;
-    groups.of_class[classes_[byte]] = kAlone + classes_[byte];
-    return;
-  }
-  // Of a group that the set cuts in two, the classes inside become a group of their own.
-  constexpr uint32_t kWhole = UINT32_MAX;
-  std::array<bool, 257> has_outside{};
-  std::array<uint32_t, 257> inside;
-  inside.fill(kWhole);
-  const uint32_t n_before = groups.n;
-  for (uint32_t c = 0; c < n_classes(); c++) {
-    const uint32_t group = groups.of_class[c];
-    if (group < kAlone && !contains(set, representatives_[c])) has_outside[group] = true;
-  }
-  for (uint32_t c = 0; c < n_classes(); c++) {
-    uint32_t& group = groups.of_class[c];
-    if (group >= n_before || !has_outside[group] || !contains(set, representatives_[c])) continue;
-    if (inside[group] == kWhole) inside[group] = groups.n++;
-    group = inside[group];
+      for (const Regex child : children(n)) keep_equal(same, child, byte, depth + 1);
+      break;
+    case Kind::number: {
+      ByteSet digits = byte_range('0', '9');
+      digits['.' >> 6] |= uint64_t{1} << ('.' & 63);
+      if (keep_side(digits)) keep_byte_alone();
+      break;
+    }
   }
 }
 

@@ -12,7 +12,6 @@ constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
 constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
 constexpr uint32_t kMaxEstimateDepth = 64;  // of leading_repeat
 constexpr uint32_t kInternedBetweenLooks = 512;
-constexpr uint32_t kManyChildren = 8;  // of a union: worth a look at their first bytes
 
 }  // namespace
 
@@ -28,13 +27,15 @@ RegexPool::RegexPool() : table_(1024, 0) {
   nodes_.push_back({.kind = Kind::negation, .nullable = true, .a = kNothing});
   alive_ = {-1, 1, 1};
   least_bytes_ = {UINT32_MAX, 0, 0};
+  first_ids_ = {0, 0, 0};
+  first_sets_.push_back({});
 }
 
 void RegexPool::count_memory() {
-  constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + sizeof(uint32_t);
-  const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * (sets_.size() + first_bytes_.size());
-  const uint64_t n_bytes =
-      nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) + n_mapped * kMapEntryBytes;
+  constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + 2 * sizeof(uint32_t);
+  const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * sets_.size();
+  const uint64_t n_bytes = nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) +
+                           first_sets_.size() * sizeof(ByteSet) + n_mapped * kMapEntryBytes;
   if (!memory_.set(n_bytes)) is_exhausted_ = true;
 }
 
@@ -68,6 +69,7 @@ Regex RegexPool::intern(const Node& node, std::span<const Regex> parts) {
   }
   alive_.push_back(node.is_plain ? 1 : 0);
   least_bytes_.push_back(UINT32_MAX);
+  first_ids_.push_back(0);
   table_[at] = id;
   count_memory();
   if (nodes_.size() * 2 < table_.size()) return id;
@@ -278,9 +280,9 @@ Regex RegexPool::derivative(Regex r, uint8_t byte) {
   if (n.kind == Kind::concat && nodes_[n.a].kind == Kind::bytes) {
     return contains(sets_[nodes_[n.a].a], byte) ? n.b : kNothing;
   }
+  if (first_ids_[r] != 0 && !contains(first_sets_[first_ids_[r]], byte)) return kNothing;
   const uint64_t key = static_cast<uint64_t>(r) << 8 | (is_frozen_ ? classes_[byte] : byte);
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
-  if (n.kind == Kind::either && n.b >= kManyChildren && !contains(first_bytes(r), byte)) return kNothing;
   if (depth_ >= kMaxDepth) {
     is_exhausted_ = true;
     return kNothing;
@@ -340,7 +342,29 @@ Regex RegexPool::derive_number(Regex r, uint8_t byte) {
 }
 
 bool RegexPool::is_alive(Regex r) {
+  // Of a chain all parts must have a match; without recursion: chains can be long.
+  bool is = true;
+  Regex rest = r;
+  for (; is && alive_[rest] == 0 && nodes_[rest].kind == Kind::concat; rest = nodes_[rest].b) {
+    is = has_match(nodes_[rest].a);
+  }
+  is = is && has_match(rest);
+  if (is_exhausted_) return is;
+  for (; r != rest; r = nodes_[r].b) alive_[r] = is ? 1 : -1;
+  return is;
+}
+
+// REQUIRES: `r` is no chain, or it is known whether it has a match
+bool RegexPool::has_match(Regex r) {
   if (alive_[r] != 0) return alive_[r] > 0;
+  // Without finitely many of its texts an unbounded repeat still has others.
+  const auto repeat = nodes_[r].kind == Kind::both ? leading_repeat(r) : std::nullopt;
+  if (!repeat || repeat->most != kUnbounded || !nodes_[repeat->what].is_plain) return search_match(r);
+  alive_[r] = 1;
+  return true;
+}
+
+bool RegexPool::search_match(Regex r) {
   struct Seen {
     Regex regex;
     uint32_t parent;

@@ -66,14 +66,9 @@ class RegexPool {
   // The expression for the texts that may follow `byte`.
   Regex derivative(Regex r, uint8_t byte);
   // The bytes that a match may begin with; others may be among them.
-  ByteSet first_bytes(Regex r) { return first_bytes(r, 0); }
-  // Classes of bytes in groups: those of one group have equal derivatives.
-  struct ClassGroups {
-    std::vector<uint32_t> of_class;
-    uint32_t n = 1;
-  };
-  // Splits the groups where the derivatives of `r` differ. False: that would take too long.
-  bool split(ClassGroups& groups, Regex r) const { return split(groups, r, 0); }
+  const ByteSet& first_bytes(Regex r) { return first_bytes(r, 0); }
+  // Removes from `same`, which has `byte`, the bytes by which the derivative of `r` may be another one.
+  void keep_equal_derivatives(ByteSet& same, Regex r, uint8_t byte) const { keep_equal(same, r, byte, 0); }
   // Whether any text matches.
   bool is_alive(Regex r);
   bool matches(Regex r, std::string_view text);
@@ -112,10 +107,11 @@ class RegexPool {
   Regex derive_concat(Regex r, uint8_t byte);
   Regex derive_number(Regex r, uint8_t byte);
   Regex number_at(uint32_t test, const NumberState& state);
-  ByteSet first_bytes(Regex r, uint32_t depth);
-  bool split(ClassGroups& groups, Regex r, uint32_t depth) const;
-  void split(ClassGroups& groups, const ByteSet& set) const;
+  const ByteSet& first_bytes(Regex r, uint32_t depth);
+  void keep_equal(ByteSet& same, Regex r, uint8_t byte, uint32_t depth) const;
   ByteSet find_first_bytes(Regex r, uint32_t depth);
+  bool has_match(Regex r);
+  bool search_match(Regex r);
   uint32_t find_least_bytes(const Node& n, uint32_t depth);
   uint32_t least_bytes(Regex r, uint32_t depth);
 
@@ -130,7 +126,8 @@ class RegexPool {
   std::unordered_map<uint64_t, Regex> derivatives_;
   std::vector<int8_t> alive_;  // 0: unknown
   std::vector<uint32_t> least_bytes_;
-  std::unordered_map<Regex, ByteSet> first_bytes_;  // of unions and intersections
+  std::vector<uint32_t> first_ids_;  // by node, in first_sets_; 0: unknown
+  std::vector<ByteSet> first_sets_;
   std::array<uint8_t, 256> classes_{};
   std::vector<uint8_t> representatives_;
   StateMemory memory_;

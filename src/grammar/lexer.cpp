@@ -92,7 +92,7 @@ LexState Lexer::find_next(LexState state, uint8_t byte) {
 void Lexer::write_next(LexState state, uint8_t byte, LexState after) {
   const auto row = std::span(table_).subspan(size_t{state} * n_classes_, n_classes_);
   row[pool_.class_of(byte)] = after;
-  ByteSet same = byte_range(0, 255);
+  ByteSet same = kAllByteSet;
   for (const auto& [t, r] : states_[state].parts) pool_.keep_equal_derivatives(same, r, byte);
   for (uint32_t c = 0; c < n_classes_; c++) {
     if (row[c] == kUnknown && grammar::contains(same, pool_.representative(c))) row[c] = after;

@@ -16,8 +16,7 @@ uint32_t saturating_sum(uint32_t a, uint32_t b) {
 }  // namespace
 
 const ByteSet& RegexPool::first_bytes(Regex r, uint32_t depth) {
-  static const ByteSet all = byte_range(0, 255);
-  if (depth > kMaxEstimateDepth) return all;
+  if (depth > kMaxEstimateDepth) return kAllByteSet;
   if (first_ids_[r] == 0) {
     const ByteSet found = find_first_bytes(r, depth);
     first_sets_.push_back(found);
@@ -53,7 +52,7 @@ ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
       for (const Regex child : children(n)) add(first_bytes(child, depth + 1));
       break;
     case Kind::both:
-      out = byte_range(0, 255);
+      out = kAllByteSet;
       for (const Regex child : children(n)) {
         const ByteSet& set = first_bytes(child, depth + 1);
         for (size_t i = 0; i < out.size(); i++) out[i] &= set[i];
@@ -66,7 +65,7 @@ ByteSet RegexPool::find_first_bytes(Regex r, uint32_t depth) {
       break;
     case Kind::concat:
     case Kind::negation:
-      return byte_range(0, 255);
+      return kAllByteSet;
   }
   return out;
 }
@@ -112,8 +111,7 @@ void RegexPool::keep_equal(ByteSet& same, Regex r, uint8_t byte, uint32_t depth)
       for (const Regex child : children(n)) keep_equal(same, child, byte, depth + 1);
       break;
     case Kind::number: {
-      ByteSet digits = byte_range('0', '9');
-      digits['.' >> 6] |= uint64_t{1} << ('.' & 63);
+      constexpr ByteSet digits = {0x3ffull << '0' | 1ull << '.'};
       if (keep_side(digits)) keep_byte_alone();
       break;
     }

@@ -176,7 +176,7 @@ Regex RegexPool::both(std::vector<Regex> all) {
   std::erase_if(flat, [&](Regex r) {
     if (nodes_[r].kind != Kind::bytes) return r == kAnyBytes;
     const ByteSet& set = sets_[nodes_[r].a];
-    if (!merged) merged = byte_range(0, 255);
+    if (!merged) merged = kAllByteSet;
     for (size_t i = 0; i < set.size(); i++) (*merged)[i] &= set[i];
     return true;
   });
@@ -380,9 +380,14 @@ bool RegexPool::search_match(Regex r) {
   };
   for (size_t i = 0; i < seen.size(); i++) {
     if (nodes_[seen[i].regex].nullable) return mark_path(i);
-    const uint32_t n = is_frozen_ ? n_classes() : 256;
-    for (uint32_t c = 0; c < n; c++) {
-      const Regex next = derivative(seen[i].regex, is_frozen_ ? representatives_[c] : static_cast<uint8_t>(c));
+    ByteSet left = first_bytes(seen[i].regex);
+    for (unsigned b = 0; b < 256; b++) {
+      const auto byte = static_cast<uint8_t>(b);
+      if (!contains(left, byte)) continue;
+      const Regex next = derivative(seen[i].regex, byte);
+      ByteSet same = kAllByteSet;
+      keep_equal_derivatives(same, seen[i].regex, byte);
+      for (size_t w = 0; w < left.size(); w++) left[w] &= ~same[w];
       if (is_exhausted_ || seen.size() > kMaxSearched) {
         is_exhausted_ = true;
         return false;

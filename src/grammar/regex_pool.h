@@ -26,6 +26,7 @@ inline bool contains(const ByteSet& set, uint8_t byte) {
   return (set[byte >> 6] >> (byte & 63) & 1) != 0;
 }
 ByteSet byte_range(uint8_t first, uint8_t last);
+inline constexpr ByteSet kAllByteSet = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
 using Regex = uint32_t;                 // a node of the pool
 inline constexpr Regex kNothing = 0;    // matches no text

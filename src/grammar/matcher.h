@@ -82,6 +82,7 @@ class Matcher {
   // frame are those before their first byte.
   void walk_slice(const TokenTrie::Slice& slice, const Frame& top, TokenMask& mask);
   void walk_terminals(std::span<const TokenTrie::Node> nodes, Run run, TokenMask& mask);
+  void walk_all_terminals(const TokenTrie::Nodes& nodes, Run run, TokenMask& mask);
   void walk_frames(std::span<const TokenTrie::Node> nodes, const Frame& from, TokenMask& mask);
   // The mask of a place inside of a string; false: it is none.
   Result<bool> walk_string(const Frame& top, TokenMask& mask);

@@ -66,9 +66,16 @@ void Matcher::walk_slice(const TokenTrie::Slice& slice, const Frame& top, TokenM
   if (is_whole) {
     mask.add_all(slice.tokens);
   } else if (top.n_runs == 1) {
-    walk_terminals(slice.nodes, runs_[top.first_run], mask);
+    walk_all_terminals(slice.nodes, runs_[top.first_run], mask);
   } else {
-    walk_frames(slice.nodes, top, mask);
+    walk_frames(slice.nodes.all, top, mask);
+  }
+}
+
+void Matcher::walk_all_terminals(const TokenTrie::Nodes& nodes, Run run, TokenMask& mask) {
+  for (uint32_t byte = 0; byte < 256; byte++) {
+    const auto first = static_cast<uint8_t>(byte);
+    if (constraint_->lexer_->next(run.lex, first) != kNoLex) walk_terminals(nodes.of_byte(first), run, mask);
   }
 }
 
@@ -100,14 +107,20 @@ Result<bool> Matcher::walk_string(const Frame& top, TokenMask& mask) {
     known = std::move(computed);
   }
   mask = known->mask;
-  for (const TokenTrie::Slice& slice : vocabulary_->slices()) walk_difference(slice.nodes, run, rest.lex, mask);
+  for (uint32_t byte = 0; byte < 256; byte++) {
+    const auto first = static_cast<uint8_t>(byte);
+    if (lexer.next(run.lex, first) == lexer.next(rest.lex, first)) continue;
+    for (const TokenTrie::Slice& slice : vocabulary_->slices()) {
+      walk_difference(slice.nodes.of_byte(first), run, rest.lex, mask);
+    }
+  }
   return true;
 }
 
 TokenMask Matcher::walk_ends(Run run) {
   const TokenTrie::StringEnds& ends = vocabulary_->string_ends();
   TokenMask mask = ends.whole, found(ends.first_token.size() - 1);
-  walk_terminals(ends.nodes, run, found);
+  walk_all_terminals(ends.nodes, run, found);
   for (const int32_t i : found.ids()) {
     const auto end = static_cast<size_t>(i);
     for (uint32_t at = ends.first_token[end]; at < ends.first_token[end + 1]; at++) mask.add(ends.tokens[at]);

@@ -33,8 +33,9 @@ uint32_t n_string_chars(std::string_view text) {
   return chars.n_bytes == text.size() ? chars.n : 0;
 }
 
-std::vector<TokenTrie::Node> nodes_of(std::span<const std::pair<std::string_view, int32_t>> sorted) {
-  std::vector<TokenTrie::Node> nodes;
+TokenTrie::Nodes nodes_of(std::span<const std::pair<std::string_view, int32_t>> sorted) {
+  TokenTrie::Nodes out;
+  std::vector<TokenTrie::Node>& nodes = out.all;
   std::vector<uint32_t> path;  // the nodes of the last text
   std::string_view last;
   const auto close = [&](size_t depth) {
@@ -55,7 +56,10 @@ std::vector<TokenTrie::Node> nodes_of(std::span<const std::pair<std::string_view
     last = text;
   }
   close(0);
-  return nodes;
+  out.first.fill(static_cast<uint32_t>(nodes.size()));
+  for (uint32_t root = 0; root < nodes.size(); root += nodes[root].n_below + 1) out.first[nodes[root].byte] = root;
+  for (size_t byte = 256; byte-- > 0;) out.first[byte] = std::min(out.first[byte], out.first[byte + 1]);
+  return out;
 }
 
 std::vector<int32_t> ends_of(const tokenizer::Tokenizer& tokenizer) {
@@ -193,11 +197,12 @@ bool TokenTrie::is_string_safe(int32_t token) const {
 
 bool TokenTrie::has_longer_token(std::string_view begin) const {
   const auto is_in = [&](const Slice& slice) {
-    size_t at = 0, end = slice.nodes.size();
+    const std::span<const Node> nodes = slice.nodes.all;
+    size_t at = 0, end = nodes.size();
     for (size_t depth = 0; depth < begin.size(); depth++) {
-      while (at < end && slice.nodes[at].byte != static_cast<uint8_t>(begin[depth])) at += slice.nodes[at].n_below + 1;
+      while (at < end && nodes[at].byte != static_cast<uint8_t>(begin[depth])) at += nodes[at].n_below + 1;
       if (at >= end) return false;
-      end = at + slice.nodes[at].n_below + 1;
+      end = at + nodes[at].n_below + 1;
       at++;
     }
     return at < end;

@@ -5,6 +5,7 @@
 //
 // Threads: immutable.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,15 +52,22 @@ class TokenTrie {
     uint8_t byte = 0;
     uint8_t depth = 0;  // 1 for the first byte
   };
+  struct Nodes {
+    std::vector<Node> all;
+    std::array<uint32_t, 257> first = {};  // by the first byte: where its nodes begin; they end where the next begin
+    std::span<const Node> of_byte(uint8_t byte) const {
+      return std::span(all).subspan(first[byte], first[byte + 1u] - first[byte]);
+    }
+  };
   struct Slice {
     uint32_t max_chars = 0;  // the most characters of its tokens; 0: the trie of all other tokens
-    std::vector<Node> nodes;
+    Nodes nodes;
     TokenMask tokens;
   };
   // Any token is characters that may stand in a JSON string, and an end: what begins with the first byte that is no
   // part of such a character.
   struct StringEnds {
-    std::vector<Node> nodes;            // the trie of the ends; Node::token is an end's number
+    Nodes nodes;                        // the trie of the ends; Node::token is an end's number
     std::vector<uint32_t> first_token;  // by end, in `tokens`; one more than there are ends
     std::vector<int32_t> tokens;        // by end
     TokenMask whole;                    // the tokens without an end

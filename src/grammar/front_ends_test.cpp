@@ -96,6 +96,35 @@ TEST(SchemaFrontEnd, AValueThatIsNoSchemaIsRefused) {
   }
 }
 
+// Whether the alternatives of oneOf overlap depends on their required keys, whose schemas are the oneOf again. The
+// question had no end and the process overflowed its stack.
+TEST(SchemaFrontEnd, AlternativesThatRequireTheirOwnSchemaAreRefusedWhereTheyMayOverlap) {
+  expect_refused(
+      Notation::json_schema,
+      R"({"oneOf":[{"type":"object","required":["a"],"additionalProperties":false,"properties":{"a":{"$ref":"#"}}},
+                     {"type":"object","required":["a"],"additionalProperties":false,"properties":{"a":{"type":"null"}}}]})",
+      "'oneOf' at '/oneOf'");
+  expect_language(
+      Notation::json_schema,
+      R"({"oneOf":[{"type":"object","required":["a"],"additionalProperties":false,"properties":{"a":{"$ref":"#"}}},
+                      {"type":"object","required":["b"],"additionalProperties":false,"properties":{"b":{"type":"null"}}}]})",
+      {R"({"b":null})", R"({"a":{"a":{"b":null}}})"}, {R"({"a":1})", R"({"a":{"b":null},"b":null})"});
+}
+
+// Each question about a required key leads to the next schema of a chain.
+TEST(SchemaFrontEnd, ALongChainOfAlternativesEnds) {
+  std::string text = R"({"$ref":"#/$defs/s0","$defs":{)";
+  constexpr int kLength = 4'000;
+  for (int i = 0; i < kLength; i++) {
+    const std::string next = i + 1 < kLength ? "{\"$ref\":\"#/$defs/s" + std::to_string(i + 1) + "\"}" : "{}";
+    text += (i > 0 ? ",\"s" : "\"s") + std::to_string(i) + R"(":{"oneOf":[{"type":"object","required":["a"],)" +
+            R"("properties":{"a":)" + next + R"(}},{"type":"object","required":["a"],"properties":{"a":)" + next +
+            R"(,"b":{"type":"null"}}}]})";
+  }
+  const auto made = compile({.notation = Notation::json_schema, .text = text + "}}"});
+  ASSERT_FALSE(made.ok());
+}
+
 // An undeclared key may be written twice, so a count of keys proves nothing beyond the first of them.
 TEST(SchemaFrontEnd, AKeyWrittenTwiceDoesNotMeetMinProperties) {
   expect_refused(Notation::json_schema, R"({"type":"object","minProperties":2})",

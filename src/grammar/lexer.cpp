@@ -7,7 +7,8 @@
 namespace rocmforge::grammar {
 namespace {
 
-constexpr size_t kMaxCompared = 2'000, kMaxUnboundedCompared = 200;  // pairs of states looked at by admits()
+constexpr size_t kMaxCompared = 400, kMaxUnboundedCompared = 200;  // pairs of states looked at by admits()
+constexpr size_t kMaxOfOneChar = 32;                               // the same for is_closed_under()
 
 }  // namespace
 
@@ -27,7 +28,7 @@ LexState Lexer::start(std::span<const uint32_t> terminals) {
 void Lexer::count_memory() {
   constexpr uint64_t kMapEntryBytes = 48;
   const uint64_t n_mapped =
-      ids_.size() + admits_.size() + contains_.size() + 2 * accept_sets_.size() + derivatives_.size();
+      ids_.size() + admits_.size() + contains_.size() + closed_.size() + 2 * accept_sets_.size() + derivatives_.size();
   const uint64_t n_bytes = derivatives_.size() * n_classes_ * sizeof(Regex) + table_.size() * sizeof(LexState) +
                            states_.size() * sizeof(LexStateData) + n_parts_ * sizeof(Parts::value_type) +
                            n_mapped * kMapEntryBytes;
@@ -64,7 +65,14 @@ LexState Lexer::intern(Parts parts) {
   const auto id = static_cast<LexState>(states_.size());
   n_parts_ += parts.size();
   states_.push_back({std::move(parts), accepts});
-  table_.resize(table_.size() + n_classes_, kUnknown);
+  ByteSet first{};
+  for (const auto& [t, r] : states_.back().parts) {
+    const ByteSet set = pool_.first_bytes(r);
+    for (size_t i = 0; i < first.size(); i++) first[i] |= set[i];
+  }
+  for (uint32_t c = 0; c < n_classes_; c++) {
+    table_.push_back(grammar::contains(first, pool_.representative(c)) ? kUnknown : kNoLex);
+  }
   ids_.emplace(hash, id);
   count_memory();
   return id;
@@ -77,8 +85,18 @@ LexState Lexer::find_next(LexState state, uint8_t byte) {
     if (rest != kNothing && pool_.is_alive(rest)) parts.emplace_back(t, rest);
   }
   const LexState out = intern(std::move(parts));
-  if (!is_exhausted()) table_[size_t{state} * n_classes_ + pool_.class_of(byte)] = out;
+  if (!is_exhausted()) write_next(state, byte, out);
   return out;
+}
+
+void Lexer::write_next(LexState state, uint8_t byte, LexState after) {
+  const auto row = std::span(table_).subspan(size_t{state} * n_classes_, n_classes_);
+  row[pool_.class_of(byte)] = after;
+  ByteSet same = kAllByteSet;
+  for (const auto& [t, r] : states_[state].parts) pool_.keep_equal_derivatives(same, r, byte);
+  for (uint32_t c = 0; c < n_classes_; c++) {
+    if (row[c] == kUnknown && grammar::contains(same, pool_.representative(c))) row[c] = after;
+  }
 }
 
 const std::vector<Regex>& Lexer::derivatives(Regex r) {
@@ -149,6 +167,31 @@ bool Lexer::admits(LexState state, Regex one_char, uint32_t n_chars) {
   };
   return explore(pool_.star(one_char), kMaxUnboundedCompared, true) ||
          explore(pool_.repeat(one_char, 0, n_chars), kMaxCompared, false);
+}
+
+bool Lexer::is_closed_under(LexState state, Regex one_char) {
+  const uint64_t key = static_cast<uint64_t>(state) << 32 | one_char;
+  if (const auto known = closed_.find(key); known != closed_.end()) return known->second;
+  bool is_closed = accepts(state) == 0;
+  std::vector<uint64_t> queue = {key};
+  for (size_t i = 0; i < queue.size() && is_closed; i++) {
+    const auto lex = static_cast<LexState>(queue[i] >> 32);
+    const std::vector<Regex>& left = derivatives(static_cast<Regex>(queue[i]));
+    for (uint32_t c = 0; c < n_classes_ && is_closed; c++) {
+      if (left[c] == kNothing) continue;
+      const LexState after = next(lex, pool_.representative(c));
+      if (left[c] == kEmptyText) {
+        is_closed = after == state;
+        continue;
+      }
+      is_closed = after != kNoLex && accepts(after) == 0 && queue.size() < kMaxOfOneChar && !is_exhausted();
+      const uint64_t pair = static_cast<uint64_t>(after) << 32 | left[c];
+      if (std::ranges::find(queue, pair) == queue.end()) queue.push_back(pair);
+    }
+  }
+  closed_.emplace(key, is_closed);
+  count_memory();
+  return is_closed;
 }
 
 uint32_t Lexer::least_bytes(LexState state, uint32_t t) {

@@ -38,6 +38,8 @@ class Lexer {
   // Whether at least one terminal can continue after each prefix of each text of up to n_chars characters `one_char`.
   // Also false where that takes too long to find out.
   bool admits(LexState state, Regex one_char, uint32_t n_chars);
+  // Whether every text `one_char` leads from the state to itself, and no terminal can end on the way.
+  bool is_closed_under(LexState state, Regex one_char);
   // The fewest bytes until terminal `t` ends; a large number if `t` is not in the state.
   uint32_t least_bytes(LexState state, uint32_t t);
   std::span<const std::pair<uint32_t, Regex>> parts(LexState state) const { return states_[state].parts; }
@@ -63,6 +65,8 @@ class Lexer {
   // The derivatives of an expression by all classes of bytes.
   const std::vector<Regex>& derivatives(Regex r);
   LexState find_next(LexState state, uint8_t byte);
+  // Writes the state after `byte` for all classes of bytes that have the same derivatives.
+  void write_next(LexState state, uint8_t byte, LexState after);
 
   RegexPool& pool_;
   const Grammar& grammar_;
@@ -72,7 +76,7 @@ class Lexer {
   std::unordered_multimap<uint64_t, LexState> ids_;
   std::vector<std::vector<uint32_t>> accept_sets_;
   std::unordered_multimap<uint64_t, uint32_t> accept_ids_;
-  std::unordered_map<uint64_t, bool> admits_, contains_;
+  std::unordered_map<uint64_t, bool> admits_, contains_, closed_;
   std::unordered_map<Regex, std::vector<Regex>> derivatives_;
   size_t n_parts_ = 0;  // of all states
   StateMemory memory_;

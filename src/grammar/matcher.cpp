@@ -1,10 +1,8 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
-#include "base/seeded_hash.h"
 
 namespace rocmforge::grammar {
 namespace {
@@ -198,28 +196,6 @@ void Matcher::rollback_locked(size_t snapshot) {
   is_mask_sought_ = false;
 }
 
-MaskKey Matcher::mask_key() const {
-  const Frame& top = frames_.back();
-  const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
-  MaskKey key{seeded_hash(reinterpret_cast<uintptr_t>(vocabulary_.get()), top.is_end),
-              wants_tokens ? parser_->fingerprint(top.here) : 0};
-  for (uint32_t i = 0; i < top.n_runs; i++) {
-    const Run& run = runs_[top.first_run + i];
-    key.a = seeded_hash(key.a ^ parser_->fingerprint(run.column), run.lex);
-    key.b = seeded_hash(key.b ^ run.lex, parser_->fingerprint(run.column));
-  }
-  return key;
-}
-
-Result<const ComputedMask*> Matcher::known_mask() {
-  if (mask_ || is_mask_sought_) return mask_.get();
-  is_mask_sought_ = true;
-  const MaskKey key = mask_key();
-  mask_ = constraint_->masks_.find(key);
-  if (!mask_ && constraint_->masks_.note(key)) TRY(compute_mask(key));
-  return mask_.get();
-}
-
 Result<bool> Matcher::allows_all() {
   const std::lock_guard lock(constraint_->mutex_);
   const ComputedMask* known = TRY(known_mask());
@@ -229,61 +205,8 @@ Result<bool> Matcher::allows_all() {
 Result<std::shared_ptr<const TokenMask>> Matcher::mask() {
   CHECK(vocabulary_ != nullptr);
   const std::lock_guard lock(constraint_->mutex_);
-  if (!TRY(known_mask())) TRY(compute_mask(mask_key()));
+  if (!TRY(known_mask())) TRY(compute_mask(mask_key(frames_.back())));
   return std::shared_ptr<const TokenMask>(mask_, &mask_->mask);
-}
-
-Result<void> Matcher::compute_mask(const MaskKey& key) {
-  const Frame top = frames_.back();
-  const bool wants_tokens = top.here != kNoColumn && parser_->wants_tokens(top.here);
-  const Parser::Mark mark = parser_->mark();
-  auto computed = std::make_shared<ComputedMask>(ComputedMask{TokenMask(vocabulary_->n_tokens())});
-  TokenMask& mask = computed->mask;
-  for (const TokenTrie::Slice& slice : vocabulary_->slices()) {
-    bool is_whole = false;
-    for (uint32_t i = 0; i < top.n_runs && !is_whole && slice.max_chars > 0; i++) {
-      const LexState lex = runs_[top.first_run + i].lex;
-      is_whole = constraint_->lexer_->admits(lex, constraint_->string_char_, slice.max_chars);
-    }
-    is_whole ? mask.add_all(slice.tokens) : walk(slice, mask);
-  }
-  for (const auto& [first, other] : vocabulary_->duplicates()) {
-    if (mask.contains(first)) mask.add(other);
-  }
-  if (wants_tokens) {
-    for (int32_t id = 0; static_cast<size_t>(id) < vocabulary_->n_tokens(); id++) {
-      if (parser_->allows_token(top.here, id)) mask.add(id);
-    }
-  }
-  for (const int32_t id : vocabulary_->end_of_text()) {
-    if (top.is_end) mask.add(id);
-  }
-  parser_->truncate(mark);
-  TRY(check());
-  computed->has_all = mask.count() == mask.n_tokens();
-  constraint_->masks_.put(key, computed);
-  mask_ = std::move(computed);
-  return {};
-}
-
-void Matcher::walk(const TokenTrie::Slice& slice, TokenMask& mask) {
-  const size_t n_runs = runs_.size();
-  std::array<Frame, TokenTrie::kMaxTokenBytes + 1> path;
-  path[0] = frames_.back();
-  const std::span<const TokenTrie::Node> nodes = slice.nodes;
-  for (size_t i = 0; i < nodes.size();) {
-    const TokenTrie::Node node = nodes[i];
-    const Frame& parent = path[node.depth - 1u];
-    // What deeper nodes on other branches have put there.
-    runs_.resize(node.depth == 1 ? n_runs : parent.first_run + parent.n_runs);
-    if (!step(parent, node.byte, path[node.depth])) {
-      i += node.n_below + 1;
-      continue;
-    }
-    if (node.token >= 0) mask.add(node.token);
-    i++;
-  }
-  runs_.resize(n_runs);
 }
 
 uint32_t Matcher::least_completion() {

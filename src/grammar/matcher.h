@@ -74,11 +74,22 @@ class Matcher {
   uint32_t least_completion_locked();
   // The only byte that can follow, and the frame behind it.
   std::optional<uint8_t> only_byte(const Frame& from, Frame& to);
-  MaskKey mask_key() const;
+  MaskKey mask_key(const Frame& frame) const;
   // The mask of this place, if it is known or was asked for before; else null.
   Result<const ComputedMask*> known_mask();
   Result<void> compute_mask(const MaskKey& key);
-  void walk(const TokenTrie::Slice& slice, TokenMask& mask);
+  // Adds the tokens of the tries that may come next. The nodes are those of a slice or of one subtree; the run and the
+  // frame are those before their first byte.
+  void walk_slice(const TokenTrie::Slice& slice, const Frame& top, TokenMask& mask);
+  void walk_terminals(std::span<const TokenTrie::Node> nodes, Run run, TokenMask& mask);
+  void walk_all_terminals(const TokenTrie::Nodes& nodes, Run run, TokenMask& mask);
+  void walk_frames(std::span<const TokenTrie::Node> nodes, const Frame& from, TokenMask& mask);
+  // The mask of a place inside of a string; false: it is none.
+  Result<bool> walk_string(const Frame& top, TokenMask& mask);
+  // The tokens that may follow in a state that is closed under the characters of strings.
+  TokenMask walk_ends(Run run);
+  // Turns the mask of the lexer's state `other` into that of the run.
+  void walk_difference(std::span<const TokenTrie::Node> nodes, Run run, LexState other, TokenMask& mask);
   void keep(const Frame& frame, size_t n_runs);
   Result<void> check() const;
 

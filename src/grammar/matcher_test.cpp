@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "grammar/compile.h"
 #include "grammar/sampler.h"
@@ -90,6 +91,10 @@ const std::pair<Notation, const char*> kConstraints[] = {
      R"({"type":"object","minProperties":1,"maxProperties":3,"patternProperties":{"^a":{"type":"boolean"}}})"},
     {Notation::json_schema,
      R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2,"maxItems":4})"},
+    {Notation::json_schema, R"({"type":"string","minLength":3,"maxLength":40})"},
+    {Notation::json_schema,
+     R"({"type":"object","properties":{"a":{"anyOf":[{"const":"ab"},{"type":"string","maxLength":4},{"type":"null"}]},"name":{"type":"string","format":"date"},
+      "b":{"type":"array","items":{"type":"string"}}},"required":["b"],"additionalProperties":{"type":"number","maximum":12.5}})"},
     {Notation::regex, "(a|b)*abb|[^a-z]{1,4}"},
     {Notation::choice, R"(["yes","no","é€😀"])"},
     {Notation::gbnf,
@@ -100,24 +105,58 @@ const std::pair<Notation, const char*> kConstraints[] = {
      "common.INT\n%import common.WS\n%ignore WS"},
 };
 
-TEST(Matcher, MaskIsTheSetOfTokensThatAreAllowedOneByOne) {
+TEST(RegexPool, MatchesBeginWithTheirFirstBytes) {
+  for (const auto& [notation, text] : kConstraints) {
+    Grammar grammar;
+    const auto root = add_source(grammar, {.notation = notation, .text = text});
+    ASSERT_TRUE(root.ok());
+    grammar.set_root(*root);
+    ASSERT_TRUE(grammar.finish().ok());
+    std::set<Regex> seen;
+    for (uint32_t t = 0; t < grammar.n_terminals(); t++) seen.insert(grammar.terminal(t));
+    std::vector<Regex> queue(seen.begin(), seen.end());
+    size_t n_excluded = 0;
+    for (size_t i = 0; i < queue.size() && queue.size() < 2'000; i++) {
+      const ByteSet first = grammar.pool.first_bytes(queue[i]);
+      for (unsigned b = 0; b < 256; b++) {
+        const Regex rest = grammar.pool.derivative(queue[i], static_cast<uint8_t>(b));
+        if (rest == kNothing || !grammar.pool.is_alive(rest)) continue;
+        ASSERT_TRUE(contains(first, static_cast<uint8_t>(b))) << text << " byte " << b;
+        if (seen.insert(rest).second) queue.push_back(rest);
+      }
+      for (unsigned b = 0; b < 256; b++) n_excluded += !contains(first, static_cast<uint8_t>(b));
+    }
+    EXPECT_GT(n_excluded, 0u) << text;
+  }
+}
+
+// The reference follows each token's bytes by themselves, on a constraint that never makes masks.
+TEST(Matcher, MaskIsTheSetOfTokensWhoseBytesCanFollow) {
   auto rng = testing::seeded_rng();
   const auto vocabulary = small_vocabulary();
   for (const auto& [notation, text] : kConstraints) {
-    const auto constraint = compiled(notation, text);
-    ASSERT_TRUE(constraint);
-    for (int walk = 0; walk < 4; walk++) {
-      Matcher matcher(constraint, vocabulary);
+    const auto constraint = compiled(notation, text), other = compiled(notation, text);
+    ASSERT_TRUE(constraint && other);
+    for (int walk = 0; walk < 8; walk++) {
+      Matcher matcher(constraint, vocabulary), reference(other);
       for (int step = 0; step < 25; step++) {
         const auto mask = *matcher.mask();
         std::vector<int32_t> allowed;
+        const size_t here = reference.snapshot();
         for (int32_t id = 0; id < static_cast<int32_t>(vocabulary->n_tokens()); id++) {
-          ASSERT_EQ(*matcher.allows(id), mask->contains(id)) << text << " token '" << vocabulary->text(id) << "'";
-          if (mask->contains(id) && !vocabulary->is_end_of_text(id)) allowed.push_back(id);
+          const std::string_view bytes = vocabulary->text(id);
+          bool can_follow = reference.is_end();
+          if (!vocabulary->is_end_of_text(id)) can_follow = !bytes.empty() && *reference.accept(bytes) == bytes.size();
+          if (reference.snapshot() > here) reference.rollback(here);
+          ASSERT_EQ(can_follow, mask->contains(id)) << text << " token '" << bytes << "'";
+          ASSERT_EQ(can_follow, *matcher.allows(id)) << text << " token '" << bytes << "'";
+          if (can_follow && !vocabulary->is_end_of_text(id)) allowed.push_back(id);
         }
         ASSERT_TRUE(!allowed.empty() || matcher.is_end()) << text;
         if (allowed.empty()) break;
-        ASSERT_TRUE(matcher.accept(allowed[rng() % allowed.size()]).ok());
+        const int32_t next = allowed[rng() % allowed.size()];
+        ASSERT_TRUE(matcher.accept(next).ok());
+        ASSERT_EQ(*reference.accept(vocabulary->text(next)), vocabulary->text(next).size());
       }
     }
   }

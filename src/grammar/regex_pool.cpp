@@ -10,12 +10,8 @@ namespace {
 
 constexpr uint32_t kMaxDepth = 2'000;       // of expressions inside expressions
 constexpr size_t kMaxSearched = 20'000;     // expressions looked at to find one match
-constexpr uint32_t kMaxEstimateDepth = 64;  // of least_bytes
+constexpr uint32_t kMaxEstimateDepth = 64;  // of leading_repeat
 constexpr uint32_t kInternedBetweenLooks = 512;
-
-uint32_t saturating_sum(uint32_t a, uint32_t b) {
-  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
 
 }  // namespace
 
@@ -31,13 +27,15 @@ RegexPool::RegexPool() : table_(1024, 0) {
   nodes_.push_back({.kind = Kind::negation, .nullable = true, .a = kNothing});
   alive_ = {-1, 1, 1};
   least_bytes_ = {UINT32_MAX, 0, 0};
+  first_ids_ = {0, 0, 0};
+  first_sets_.push_back({});
 }
 
 void RegexPool::count_memory() {
-  constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + sizeof(uint32_t);
+  constexpr uint64_t kMapEntryBytes = 48, kOfNode = sizeof(Node) + sizeof(int8_t) + 2 * sizeof(uint32_t);
   const uint64_t n_mapped = derivatives_.size() + number_state_ids_.size() + 2 * sets_.size();
-  const uint64_t n_bytes =
-      nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) + n_mapped * kMapEntryBytes;
+  const uint64_t n_bytes = nodes_.size() * kOfNode + (children_.size() + table_.size()) * sizeof(Regex) +
+                           first_sets_.size() * sizeof(ByteSet) + n_mapped * kMapEntryBytes;
   if (!memory_.set(n_bytes)) is_exhausted_ = true;
 }
 
@@ -71,6 +69,7 @@ Regex RegexPool::intern(const Node& node, std::span<const Regex> parts) {
   }
   alive_.push_back(node.is_plain ? 1 : 0);
   least_bytes_.push_back(UINT32_MAX);
+  first_ids_.push_back(0);
   table_[at] = id;
   count_memory();
   if (nodes_.size() * 2 < table_.size()) return id;
@@ -177,7 +176,7 @@ Regex RegexPool::both(std::vector<Regex> all) {
   std::erase_if(flat, [&](Regex r) {
     if (nodes_[r].kind != Kind::bytes) return r == kAnyBytes;
     const ByteSet& set = sets_[nodes_[r].a];
-    if (!merged) merged = byte_range(0, 255);
+    if (!merged) merged = kAllByteSet;
     for (size_t i = 0; i < set.size(); i++) (*merged)[i] &= set[i];
     return true;
   });
@@ -278,6 +277,10 @@ Regex RegexPool::derivative(Regex r, uint8_t byte) {
   if (r == kAnyBytes) return kAnyBytes;
   const Node& n = nodes_[r];
   if (n.kind == Kind::bytes) return contains(sets_[n.a], byte) ? kEmptyText : kNothing;
+  if (n.kind == Kind::concat && nodes_[n.a].kind == Kind::bytes) {
+    return contains(sets_[nodes_[n.a].a], byte) ? n.b : kNothing;
+  }
+  if (first_ids_[r] != 0 && !contains(first_sets_[first_ids_[r]], byte)) return kNothing;
   const uint64_t key = static_cast<uint64_t>(r) << 8 | (is_frozen_ ? classes_[byte] : byte);
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
   if (depth_ >= kMaxDepth) {
@@ -339,7 +342,29 @@ Regex RegexPool::derive_number(Regex r, uint8_t byte) {
 }
 
 bool RegexPool::is_alive(Regex r) {
+  // Of a chain all parts must have a match; without recursion: chains can be long.
+  bool is = true;
+  Regex rest = r;
+  for (; is && alive_[rest] == 0 && nodes_[rest].kind == Kind::concat; rest = nodes_[rest].b) {
+    is = has_match(nodes_[rest].a);
+  }
+  is = is && has_match(rest);
+  if (is_exhausted_) return is;
+  for (; r != rest; r = nodes_[r].b) alive_[r] = is ? 1 : -1;
+  return is;
+}
+
+// REQUIRES: `r` is no chain, or it is known whether it has a match
+bool RegexPool::has_match(Regex r) {
   if (alive_[r] != 0) return alive_[r] > 0;
+  // Without finitely many of its texts an unbounded repeat still has others.
+  const auto repeat = nodes_[r].kind == Kind::both ? leading_repeat(r) : std::nullopt;
+  if (!repeat || repeat->most != kUnbounded || !nodes_[repeat->what].is_plain) return search_match(r);
+  alive_[r] = 1;
+  return true;
+}
+
+bool RegexPool::search_match(Regex r) {
   struct Seen {
     Regex regex;
     uint32_t parent;
@@ -355,9 +380,14 @@ bool RegexPool::is_alive(Regex r) {
   };
   for (size_t i = 0; i < seen.size(); i++) {
     if (nodes_[seen[i].regex].nullable) return mark_path(i);
-    const uint32_t n = is_frozen_ ? n_classes() : 256;
-    for (uint32_t c = 0; c < n; c++) {
-      const Regex next = derivative(seen[i].regex, is_frozen_ ? representatives_[c] : static_cast<uint8_t>(c));
+    ByteSet left = first_bytes(seen[i].regex);
+    for (unsigned b = 0; b < 256; b++) {
+      const auto byte = static_cast<uint8_t>(b);
+      if (!contains(left, byte)) continue;
+      const Regex next = derivative(seen[i].regex, byte);
+      ByteSet same = kAllByteSet;
+      keep_equal_derivatives(same, seen[i].regex, byte);
+      for (size_t w = 0; w < left.size(); w++) left[w] &= ~same[w];
       if (is_exhausted_ || seen.size() > kMaxSearched) {
         is_exhausted_ = true;
         return false;
@@ -376,47 +406,6 @@ bool RegexPool::matches(Regex r, std::string_view text) {
     if (r == kNothing) return false;
   }
   return nodes_[r].nullable;
-}
-
-uint32_t RegexPool::least_bytes(Regex r) {
-  return least_bytes(r, 0);
-}
-
-uint32_t RegexPool::least_bytes(Regex r, uint32_t depth) {
-  if (nodes_[r].nullable) return 0;
-  if (r == kNothing) return UINT32_MAX;
-  if (least_bytes_[r] == UINT32_MAX) least_bytes_[r] = find_least_bytes(nodes_[r], depth);
-  return least_bytes_[r];
-}
-
-uint32_t RegexPool::find_least_bytes(const Node& n, uint32_t depth) {
-  if (depth > kMaxEstimateDepth) return 1;
-  switch (n.kind) {
-    case Kind::concat: {
-      uint32_t sum = least_bytes(n.a, depth + 1);
-      Regex r = n.b;
-      for (; nodes_[r].kind == Kind::concat && least_bytes_[r] == UINT32_MAX; r = nodes_[r].b) {
-        sum = saturating_sum(sum, least_bytes(nodes_[r].a, depth + 1));
-      }
-      return saturating_sum(sum, least_bytes(r, depth + 1));
-    }
-    case Kind::either: {
-      uint32_t least = UINT32_MAX;
-      for (const Regex r : children(n)) least = std::min(least, least_bytes(r, depth + 1));
-      return least;
-    }
-    case Kind::both: {
-      uint32_t most = 1;
-      for (const Regex r : children(n)) most = std::max(most, least_bytes(r, depth + 1));
-      return most;
-    }
-    case Kind::repeat: {
-      const uint64_t product = static_cast<uint64_t>(n.least) * least_bytes(n.a, depth + 1);
-      return static_cast<uint32_t>(std::min<uint64_t>(product, UINT32_MAX - 1));
-    }
-    default:
-      return 1;
-  }
 }
 
 void RegexPool::freeze_classes() {

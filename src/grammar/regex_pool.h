@@ -26,6 +26,7 @@ inline bool contains(const ByteSet& set, uint8_t byte) {
   return (set[byte >> 6] >> (byte & 63) & 1) != 0;
 }
 ByteSet byte_range(uint8_t first, uint8_t last);
+inline constexpr ByteSet kAllByteSet = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
 using Regex = uint32_t;                 // a node of the pool
 inline constexpr Regex kNothing = 0;    // matches no text
@@ -65,6 +66,10 @@ class RegexPool {
   bool is_nullable(Regex r) const { return nodes_[r].nullable; }
   // The expression for the texts that may follow `byte`.
   Regex derivative(Regex r, uint8_t byte);
+  // The bytes that a match may begin with; others may be among them.
+  const ByteSet& first_bytes(Regex r) { return first_bytes(r, 0); }
+  // Removes from `same`, which has `byte`, the bytes by which the derivative of `r` may be another one.
+  void keep_equal_derivatives(ByteSet& same, Regex r, uint8_t byte) const { keep_equal(same, r, byte, 0); }
   // Whether any text matches.
   bool is_alive(Regex r);
   bool matches(Regex r, std::string_view text);
@@ -103,6 +108,11 @@ class RegexPool {
   Regex derive_concat(Regex r, uint8_t byte);
   Regex derive_number(Regex r, uint8_t byte);
   Regex number_at(uint32_t test, const NumberState& state);
+  const ByteSet& first_bytes(Regex r, uint32_t depth);
+  void keep_equal(ByteSet& same, Regex r, uint8_t byte, uint32_t depth) const;
+  ByteSet find_first_bytes(Regex r, uint32_t depth);
+  bool has_match(Regex r);
+  bool search_match(Regex r);
   uint32_t find_least_bytes(const Node& n, uint32_t depth);
   uint32_t least_bytes(Regex r, uint32_t depth);
 
@@ -117,6 +127,8 @@ class RegexPool {
   std::unordered_map<uint64_t, Regex> derivatives_;
   std::vector<int8_t> alive_;  // 0: unknown
   std::vector<uint32_t> least_bytes_;
+  std::vector<uint32_t> first_ids_;  // by node, in first_sets_; 0: unknown
+  std::vector<ByteSet> first_sets_;
   std::array<uint8_t, 256> classes_{};
   std::vector<uint8_t> representatives_;
   StateMemory memory_;

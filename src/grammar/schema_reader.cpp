@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kMaxDepth = 64;      // of references and combinations
 constexpr uint32_t kMaxEmptyDepth = 4;  // looked into to see that nothing matches
+constexpr size_t kMaxAsked = 24;        // nested questions of is_empty()
 constexpr size_t kMaxKnown = 20'000;
 
 constexpr std::string_view kRefused[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"};
@@ -26,7 +27,9 @@ Result<Shapes> SchemaReader::all_of(const Shapes& a, const Shapes& b, const Sche
 
 Result<const Shapes*> SchemaReader::shapes(const Conjunction& conjunction, uint32_t depth) {
   if (const auto known = known_.find(conjunction); known != known_.end()) return known->second.get();
-  if (known_.size() > kMaxKnown) return Error{ErrorCode::limit_exceeded, "schema: too many combinations of schemas"};
+  if (known_.size() > kMaxKnown || scalars_.pool().is_exhausted()) {
+    return Error{ErrorCode::limit_exceeded, "schema: too many combinations of schemas"};
+  }
   Shapes out = any_value(scalars_);
   for (const SignedSchema schema : conjunction) {
     Shapes one = TRY(read(std::abs(schema), depth));
@@ -247,6 +250,15 @@ Regex SchemaReader::scalar_text(const Shapes& all) {
 Result<bool> SchemaReader::is_empty(const Conjunction& conjunction, uint32_t depth) {
   if (std::ranges::binary_search(conjunction, kFalseSchema)) return true;
   if (depth > kMaxEmptyDepth || conjunction.empty()) return false;
+  // To read a schema may take to know whether one of its parts is empty, and that part may refer to the schema.
+  if (asked_.size() >= kMaxAsked || std::ranges::find(asked_, conjunction) != asked_.end()) return false;
+  asked_.push_back(conjunction);
+  auto out = is_empty_as_read(conjunction, depth);
+  asked_.pop_back();
+  return out;
+}
+
+Result<bool> SchemaReader::is_empty_as_read(const Conjunction& conjunction, uint32_t depth) {
   auto found = shapes(conjunction);
   if (!found.ok()) {
     // A schema without shapes is not known to be empty; the caller that needs its shapes reports the error.

@@ -35,6 +35,7 @@ class SchemaReader {
   Result<Shapes> dependencies(Shapes all, const SchemaPlace& place, uint32_t depth);
   Shapes value_shapes(const JsonValue& value, const SchemaPlace& place);
   Shapes enumeration(const JsonArray& values, const SchemaPlace& place);
+  Result<bool> is_empty_as_read(const Conjunction& conjunction, uint32_t depth);
   Result<bool> is_empty(const Shape& shape, uint32_t depth);
   Result<std::optional<uint64_t>> count(const SchemaPlace& place, std::string_view keyword);
   Result<std::vector<SignedSchema>> schemas_of(const SchemaPlace& place, std::string_view keyword);
@@ -44,6 +45,7 @@ class SchemaReader {
   SchemaDocument& document_;
   Scalars& scalars_;
   std::map<Conjunction, std::unique_ptr<const Shapes>> known_;
+  std::vector<Conjunction> asked_;  // the calls of is_empty() that have not returned
 };
 
 // A regular expression for the texts of a JSON Schema format; null for formats that are annotations only.

@@ -11,43 +11,55 @@ namespace {
 
 constexpr uint32_t kSliceChars[] = {10, 30};
 
-// Characters of a text that may stand in a JSON string as it is; 0 when it may not.
-uint32_t n_string_chars(std::string_view text) {
+// The characters that a text begins with and that may stand in a JSON string as they are.
+struct StringChars {
   uint32_t n = 0;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = decode_utf8(text, at);
-    if (!step.valid || step.code_point < 0x20 || step.code_point == '"' || step.code_point == '\\') return 0;
-    at += step.n_bytes;
-    n++;
+  size_t n_bytes = 0;
+};
+StringChars string_chars(std::string_view text) {
+  StringChars out;
+  while (out.n_bytes < text.size()) {
+    const Utf8Step step = decode_utf8(text, out.n_bytes);
+    if (!step.valid || step.code_point < 0x20 || step.code_point == '"' || step.code_point == '\\') break;
+    out.n_bytes += step.n_bytes;
+    out.n++;
   }
-  return n;
+  return out;
 }
 
-void build(TokenTrie::Slice& slice, std::span<const std::pair<std::string_view, int32_t>> sorted) {
+// Characters of a text that may stand in a JSON string as it is; 0 when it may not.
+uint32_t n_string_chars(std::string_view text) {
+  const StringChars chars = string_chars(text);
+  return chars.n_bytes == text.size() ? chars.n : 0;
+}
+
+TokenTrie::Nodes nodes_of(std::span<const std::pair<std::string_view, int32_t>> sorted) {
+  TokenTrie::Nodes out;
+  std::vector<TokenTrie::Node>& nodes = out.all;
   std::vector<uint32_t> path;  // the nodes of the last text
   std::string_view last;
+  const auto close = [&](size_t depth) {
+    while (path.size() > depth) {
+      nodes[path.back()].n_below = static_cast<uint32_t>(nodes.size()) - path.back() - 1;
+      path.pop_back();
+    }
+  };
   for (const auto& [text, token] : sorted) {
     size_t common = 0;
     while (common < last.size() && common < text.size() && last[common] == text[common]) common++;
-    const auto close = [&](size_t depth) {
-      while (path.size() > depth) {
-        slice.nodes[path.back()].n_below = static_cast<uint32_t>(slice.nodes.size()) - path.back() - 1;
-        path.pop_back();
-      }
-    };
     close(common);
     for (size_t i = common; i < text.size(); i++) {
-      path.push_back(static_cast<uint32_t>(slice.nodes.size()));
-      slice.nodes.push_back({.byte = static_cast<uint8_t>(text[i]), .depth = static_cast<uint8_t>(i + 1)});
+      path.push_back(static_cast<uint32_t>(nodes.size()));
+      nodes.push_back({.byte = static_cast<uint8_t>(text[i]), .depth = static_cast<uint8_t>(i + 1)});
     }
-    slice.nodes[path.back()].token = token;
-    slice.tokens.add(token);
+    nodes[path.back()].token = token;
     last = text;
   }
-  while (!path.empty()) {
-    slice.nodes[path.back()].n_below = static_cast<uint32_t>(slice.nodes.size()) - path.back() - 1;
-    path.pop_back();
-  }
+  close(0);
+  out.first.fill(static_cast<uint32_t>(nodes.size()));
+  for (uint32_t root = 0; root < nodes.size(); root += nodes[root].n_below + 1) out.first[nodes[root].byte] = root;
+  for (size_t byte = 256; byte-- > 0;) out.first[byte] = std::min(out.first[byte], out.first[byte + 1]);
+  return out;
 }
 
 std::vector<int32_t> ends_of(const tokenizer::Tokenizer& tokenizer) {
@@ -66,6 +78,14 @@ size_t TokenMask::count(size_t n) const {
     out += static_cast<size_t>(std::popcount(words_[w] & counted));
   }
   return out;
+}
+
+bool TokenMask::is_full() const {
+  const size_t n_whole = n_tokens_ / 64, n_rest = n_tokens_ % 64;
+  for (size_t w = 0; w < n_whole; w++) {
+    if (words_[w] != ~uint64_t{0}) return false;
+  }
+  return n_rest == 0 || words_[n_whole] == (uint64_t{1} << n_rest) - 1;
 }
 
 std::vector<int32_t> TokenMask::ids() const {
@@ -111,9 +131,30 @@ TokenTrie::TokenTrie(size_t n_tokens, const std::function<std::string_view(int32
         unique.push_back(one);
       }
     }
-    slices_.push_back({s < std::size(kSliceChars) ? kSliceChars[s] : 0, {}, TokenMask(n_tokens)});
-    build(slices_.back(), unique);
+    slices_.push_back({s < std::size(kSliceChars) ? kSliceChars[s] : 0, nodes_of(unique), TokenMask(n_tokens)});
+    for (const auto& [bytes, token] : unique) slices_.back().tokens.add(token);
   }
+  add_string_ends();
+}
+
+void TokenTrie::add_string_ends() {
+  string_ends_.whole = TokenMask(n_tokens_);
+  std::vector<std::pair<std::string_view, int32_t>> ends, unique;
+  for (int32_t id = 0; static_cast<size_t>(id) < n_tokens_; id++) {
+    const std::string_view bytes = text(id), end = bytes.substr(string_chars(bytes).n_bytes);
+    if (bytes.empty()) continue;
+    end.empty() ? string_ends_.whole.add(id) : static_cast<void>(ends.emplace_back(end, id));
+  }
+  std::ranges::sort(ends);
+  for (const auto& [end, id] : ends) {
+    if (unique.empty() || unique.back().first != end) {
+      unique.emplace_back(end, static_cast<int32_t>(unique.size()));
+      string_ends_.first_token.push_back(static_cast<uint32_t>(string_ends_.tokens.size()));
+    }
+    string_ends_.tokens.push_back(id);
+  }
+  string_ends_.first_token.push_back(static_cast<uint32_t>(string_ends_.tokens.size()));
+  string_ends_.nodes = nodes_of(unique);
 }
 
 std::shared_ptr<const TokenTrie> TokenTrie::of(const tokenizer::Tokenizer& tokenizer) {
@@ -156,11 +197,12 @@ bool TokenTrie::is_string_safe(int32_t token) const {
 
 bool TokenTrie::has_longer_token(std::string_view begin) const {
   const auto is_in = [&](const Slice& slice) {
-    size_t at = 0, end = slice.nodes.size();
+    const std::span<const Node> nodes = slice.nodes.all;
+    size_t at = 0, end = nodes.size();
     for (size_t depth = 0; depth < begin.size(); depth++) {
-      while (at < end && slice.nodes[at].byte != static_cast<uint8_t>(begin[depth])) at += slice.nodes[at].n_below + 1;
+      while (at < end && nodes[at].byte != static_cast<uint8_t>(begin[depth])) at += nodes[at].n_below + 1;
       if (at >= end) return false;
-      end = at + slice.nodes[at].n_below + 1;
+      end = at + nodes[at].n_below + 1;
       at++;
     }
     return at < end;

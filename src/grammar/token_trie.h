@@ -5,6 +5,7 @@
 //
 // Threads: immutable.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ class TokenMask {
   }
   size_t count() const { return count(n_tokens_); }
   size_t count(size_t n) const;  // of the first n tokens
+  bool is_full() const;
   std::vector<int32_t> ids() const;
   size_t n_tokens() const { return n_tokens_; }
   std::span<const uint64_t> words() const { return words_; }
@@ -50,10 +52,25 @@ class TokenTrie {
     uint8_t byte = 0;
     uint8_t depth = 0;  // 1 for the first byte
   };
+  struct Nodes {
+    std::vector<Node> all;
+    std::array<uint32_t, 257> first = {};  // by the first byte: where its nodes begin; they end where the next begin
+    std::span<const Node> of_byte(uint8_t byte) const {
+      return std::span(all).subspan(first[byte], first[byte + 1u] - first[byte]);
+    }
+  };
   struct Slice {
     uint32_t max_chars = 0;  // the most characters of its tokens; 0: the trie of all other tokens
-    std::vector<Node> nodes;
+    Nodes nodes;
     TokenMask tokens;
+  };
+  // Any token is characters that may stand in a JSON string, and an end: what begins with the first byte that is no
+  // part of such a character.
+  struct StringEnds {
+    Nodes nodes;                        // the trie of the ends; Node::token is an end's number
+    std::vector<uint32_t> first_token;  // by end, in `tokens`; one more than there are ends
+    std::vector<int32_t> tokens;        // by end
+    TokenMask whole;                    // the tokens without an end
   };
   static constexpr size_t kMaxTokenBytes = 255;  // longer tokens are left out: never chosen under a constraint
 
@@ -74,6 +91,7 @@ class TokenTrie {
   // Whether there is a token with the text `begin` and more.
   bool has_longer_token(std::string_view begin) const;
   std::span<const Slice> slices() const { return slices_; }
+  const StringEnds& string_ends() const { return string_ends_; }
   // Pairs of tokens with equal texts. Only the first of each pair is in the tries.
   std::span<const std::pair<int32_t, int32_t>> duplicates() const { return duplicates_; }
 
@@ -82,7 +100,10 @@ class TokenTrie {
   std::string texts_;
   std::vector<uint32_t> ends_;
   std::vector<int32_t> end_of_text_;
+  void add_string_ends();
+
   std::vector<Slice> slices_;
+  StringEnds string_ends_;
   std::vector<std::pair<int32_t, int32_t>> duplicates_;
 };
 

@@ -24,6 +24,9 @@ void log_exception(const char* what) noexcept;
 void log_fewer(size_t n_started, size_t n_asked, const Error& error) noexcept;
 }  // namespace thread_detail
 
+// For work that may take long and that few wait for: other threads of the process come first. It cannot be undone.
+void lower_this_threads_priority() noexcept;
+
 // A thread that calls work(); the caller joins it. Errors: no_thread (the system starts no more threads; the message
 // names the limits to raise), out_of_memory.
 template <class Work>

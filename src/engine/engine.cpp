@@ -86,7 +86,7 @@ struct Engine::State {
         options(o),
         sizes(s),
         n_context(Scheduler::max_length(s)),
-        core(model->plan(), s, o.kv_type, o.clock) {}
+        core(model->plan(), s, o.kv_type, o.clock, {.side_work = o.side_work}) {}
 
   std::unique_ptr<Model> model;
   const tokenizer::Tokenizer& tokenizer;
@@ -114,8 +114,7 @@ struct Engine::State {
   std::thread thread;
 
   Result<void> check_tokens(std::span<const TokenId> tokens) const;
-  template <class Make>
-  Result<RequestId> accept(ClientId client, uint64_t n_tokens, Make&& make);
+  Result<RequestId> accept(std::unique_ptr<LiveRequest> request);
   void work();
   bool work_once();
   void publish();
@@ -163,18 +162,15 @@ Result<RequestId> Engine::submit(GenerationRequest request, EventReceiver receiv
                              request.max_tokens.value_or(1), s.n_context)};
   }
   const uint32_t max_tokens = request.max_tokens.value_or(s.n_context - static_cast<uint32_t>(n_prompt));
-  return s.accept(request.client, n_prompt, [&](RequestId id) {
-    return std::make_unique<LiveRequest>(id, std::move(request), max_tokens, std::move(receiver), s.tokenizer,
-                                         s.options.clock());
-  });
+  return s.accept(std::make_unique<LiveRequest>(RequestId(), std::move(request), max_tokens, std::move(receiver),
+                                                s.tokenizer, s.options.clock()));
 }
 
 Result<RequestId> Engine::submit(EmbeddingRequest request, EventReceiver receiver) {
   State& s = *state_;
   TRY(check_embedding(request, s.model->plan(), s.n_context));
-  return s.accept(request.client, request.tokens.size(), [&](RequestId id) {
-    return std::make_unique<LiveRequest>(id, std::move(request), std::move(receiver), s.options.clock());
-  });
+  return s.accept(
+      std::make_unique<LiveRequest>(RequestId(), std::move(request), std::move(receiver), s.options.clock()));
 }
 
 Result<void> Engine::State::check_tokens(std::span<const TokenId> tokens) const {
@@ -190,8 +186,11 @@ Result<void> Engine::State::check_tokens(std::span<const TokenId> tokens) const 
 
 // A client with a key may have no more requests waiting than the queue has free places: one alone fills half of the
 // queue, two a third each, and there is room for one more client. Their tokens likewise.
-template <class Make>
-Result<RequestId> Engine::State::accept(ClientId client, uint64_t n_tokens, Make&& make) {
+//
+// The request was made without the lock: the matcher of its constraint may wait for another's mask.
+Result<RequestId> Engine::State::accept(std::unique_ptr<LiveRequest> request) {
+  const ClientId client = request->client();
+  const uint64_t n_tokens = request->n_prompt();
   const std::lock_guard lock(mutex);
   const auto refuse = [&](ErrorCode code, std::string fact) {
     stats.n_refused++;
@@ -216,7 +215,8 @@ Result<RequestId> Engine::State::accept(ClientId client, uint64_t n_tokens, Make
   }
   if (n_open++ == 0) stats.last_progress = options.clock();
   const RequestId id(++last_id);
-  arrivals.push_back(make(id));
+  request->set_id(id);
+  arrivals.push_back(std::move(request));
   n_queued_tokens += n_tokens;
   own.n++;
   own.n_tokens += n_tokens;

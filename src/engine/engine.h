@@ -14,6 +14,7 @@
 #include "engine/choice_counts.h"
 #include "engine/model.h"
 #include "engine/request.h"
+#include "engine/side_work.h"
 #include "plan/backend.h"
 #include "weights/loading_stats.h"
 
@@ -30,6 +31,7 @@ struct EngineOptions {
   uint64_t max_queued_tokens = 1 << 20;  // of their prompts; a single one may be longer
   KvType kv_type = KvType::f16;
   Clock clock = system_clock();
+  SideWorkLimits side_work = {};
 };
 
 struct EngineStats {

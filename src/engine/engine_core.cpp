@@ -17,6 +17,9 @@ constexpr uint32_t kMaxDeviceFailures = 3;
 constexpr double kStepSeconds = 0.2;
 constexpr uint32_t kMinChunk = 16, kFirstChunk = 64;  // the first, before anything was measured
 
+// What a step waits where all of its rows wait for work of constraints.
+constexpr Duration kIdleWait = std::chrono::milliseconds(50);
+
 // The file that was opened is not there any more, or is another: no weight of it can be read again.
 bool is_file_gone(ErrorCode code) {
   return code == ErrorCode::file_changed || code == ErrorCode::file_truncated || code == ErrorCode::file_not_found;
@@ -109,9 +112,7 @@ void EngineCore::step() {
   const TimePoint now = clock_();
 
   const TraceSpan span("engine", "choose tokens", {{{"sequences", uint64_t{plan.runs.size()}}}});
-  for (size_t i = 0; i < plan.runs.size() && !failure_; i++) {
-    request(plan.runs[i].id).prepare(plan.runs[i], layout.first_outputs[i], outputs_);
-  }
+  if (!failure_) choose(plan, layout);
   std::vector<RunResult> results(plan.runs.size());
   for (size_t i = 0; i < results.size() && !failure_; i++) {
     results[i] = advance(plan.runs[i], layout.first_outputs[i], now);
@@ -119,11 +120,13 @@ void EngineCore::step() {
   const bool is_stopped = control_.should_stop && failure_ && failure_->code == ErrorCode::cancelled;
   std::vector<RequestId> ended;
   for (size_t i = 0; i < results.size(); i++) {
-    if (failure_ && results[i].kind == RunResult::Kind::advanced) {
+    const bool goes_on = results[i].kind == RunResult::Kind::advanced || results[i].kind == RunResult::Kind::waits;
+    if (failure_ && goes_on) {
       LiveRequest& one = request(plan.runs[i].id);
       is_stopped ? one.cancel() : one.fail(*failure_);
       results[i] = {.kind = is_stopped ? RunResult::Kind::stopped : RunResult::Kind::failed};
     }
+    if (results[i].kind == RunResult::Kind::waits) continue;
     (results[i].kind == RunResult::Kind::advanced ? undelivered_ : ended).push_back(plan.runs[i].id);
   }
   scheduler_.commit(results);
@@ -154,11 +157,29 @@ void EngineCore::deliver() {
   undelivered_.clear();
 }
 
+// Begins the choices of all rows, and waits for those under constraints: a short while, so that others go on. A row
+// whose choice is not made then comes again; the state of a recurrent layer cannot go back, so there it is waited for.
+void EngineCore::choose(const StepPlan& plan, const Layout& layout) {
+  const bool must_wait = control_.whole_steps || options_.n_states > 0;
+  const auto is_undecided = [&](const SequenceRun& run) { return request(run.id).is_undecided(); };
+  side_work_.begin_step(must_wait);
+  for (size_t i = 0; i < plan.runs.size(); i++) {
+    request(plan.runs[i].id).prepare(plan.runs[i], layout.first_outputs[i], outputs_, side_work_);
+  }
+  side_work_.wait();
+  // Without anybody who goes on, steps would compute the same rows in vain.
+  const uint64_t n_done = side_work_.n_done();
+  if (std::ranges::all_of(plan.runs, is_undecided)) side_work_.wait_for_another(n_done, kIdleWait);
+  for (size_t i = 0; i < plan.runs.size(); i++) {
+    request(plan.runs[i].id).collect(plan.runs[i], layout.first_outputs[i], outputs_);
+  }
+}
+
 // A failed read of the outputs is everybody's failure, a failure to make something of them is the request's own.
 RunResult EngineCore::advance(const SequenceRun& run, uint32_t first_output, TimePoint now) {
   LiveRequest& one = request(run.id);
   const uint32_t n_before = one.usage().n_generated;
-  const RunResult result = one.advance(run, first_output, outputs_, now);
+  const RunResult result = one.advance(run, first_output, outputs_, side_work_, now);
   totals_.n_generated_tokens += one.usage().n_generated - n_before;
   if (result.kind == RunResult::Kind::failed) {
     totals_.n_not_finite += one.error()->code == ErrorCode::model_not_finite;

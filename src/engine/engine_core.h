@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "engine/live_request.h"
 #include "engine/scheduler.h"
+#include "engine/side_work.h"
 #include "engine/step_outputs.h"
 #include "plan/execution_plan.h"
 
@@ -34,6 +35,7 @@ struct StepControl {
   bool whole_steps = false;  // prompts fill all rows of a step: no other request waits for a token meanwhile
   // Asked between the layers of long passes and while weights are read; true ends the requests of the step.
   std::function<bool()> should_stop = {};
+  SideWorkLimits side_work = {};
 };
 
 class EngineCore {
@@ -78,6 +80,7 @@ class EngineCore {
   Result<void> reserve();
   Result<void> run(const Batch& batch);
   void send_starts(const StepPlan& plan);
+  void choose(const StepPlan& plan, const Layout& layout);
   RunResult advance(const SequenceRun& run, uint32_t first_output, TimePoint now);
   void deliver();
   void end(RequestId id, TimePoint now);
@@ -100,6 +103,7 @@ class EngineCore {
   uint32_t n_device_failures_ = 0;     // steps in a row
   std::optional<double> row_seconds_;  // the time of a prompt's row
   std::optional<Error> death_;
+  SideWork side_work_{control_.side_work};  // last: it ends first
 };
 
 }  // namespace rocmforge

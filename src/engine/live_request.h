@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/dry.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "engine/side_work.h"
 #include "engine/step_outputs.h"
 #include "engine/token_constraint.h"
 #include "tokenizer/stream_decoder.h"
@@ -29,6 +31,7 @@ class LiveRequest {
   LiveRequest(RequestId id, EmbeddingRequest request, EventReceiver receiver, TimePoint now);
 
   RequestId id() const { return id_; }
+  void set_id(RequestId id) { id_ = id; }
   ClientId client() const { return client_; }
   // The request as the scheduler sees it; called once. `is_pooled`: by the model, so that a text has one output.
   SequenceRequest sequence(bool is_pooled) const;
@@ -36,17 +39,22 @@ class LiveRequest {
   Pooling pooling() const;
   uint32_t n_prompt() const { return usage_.n_prompt; }
   // Whether its outputs are logits: tokens are chosen by them, or log-probabilities told.
-  bool wants_logits() const { return std::holds_alternative<Generation>(kind_); }
+  bool wants_logits() const { return generation() != nullptr; }
   // What it was asked to generate is generated before it begins: nothing.
   bool wants_nothing() const;
 
   void start(TimePoint now, uint32_t n_cached);
   // A run of it has been computed; its outputs begin at this row. What it says now is sent by deliver().
   // model_not_finite and other errors end it: RunResult::Kind::failed, and error() says why.
-  // prepare() is called before it, of all requests of the step: rows that need more than their candidates are then read
-  // together.
-  void prepare(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs);
-  RunResult advance(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, TimePoint now);
+  // Before it, of all requests of the step: prepare() begins the choice of a token under a constraint; the caller may
+  // wait for that work (SideWork). collect() takes what was found: rows that need more than their candidates are then
+  // read together. RunResult::Kind::waits: the choice is not made yet, and the same calls follow in a later step.
+  void prepare(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, SideWork& side_work);
+  // Whether the choice is still being made.
+  bool is_undecided() const;
+  void collect(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs);
+  RunResult advance(const SequenceRun& run, uint32_t first_output, StepOutputs& outputs, SideWork& side_work,
+                    TimePoint now);
   // Whether the token of the last advance() is still to be sent.
   bool has_unsent() const;
   // Sends it, if so. `more_follow`: see TokenEvent
@@ -70,6 +78,20 @@ class LiveRequest {
     std::vector<uint8_t> breaks = {};  // of each token so far; only where DRY asks for them
     std::optional<double> mirostat_mu = {};
   };
+  // What follows a token under a constraint.
+  struct Followed {
+    std::vector<TokenId> forced = {};
+    bool is_complete = false;
+  };
+  // The token to come. Under a constraint the parts are found beside the engine's thread: while a job runs they are its
+  // own, with the constraint and the sampler's memory.
+  struct NextToken {
+    std::shared_ptr<const SideWork::Job> job = {};
+    RowCandidates row = {};
+    std::optional<Result<LimitedChoice>> found = {};
+    std::optional<Result<std::optional<Choice>>> choice = {};  // nothing: the candidates cannot tell
+    std::optional<Result<Followed>> followed = {};
+  };
   struct Generation {
     SamplingOptions sampling;
     SamplerMemory memory;
@@ -87,8 +109,8 @@ class LiveRequest {
     size_t n_decoded = 0;  // of them: they have their texts
     std::optional<uint32_t> stopped_by = {};
     std::unique_ptr<TokenConstraint> constraint = {};
-    // Of the token to come, by prepare(): a choice, an error, or nothing, if the candidates cannot tell.
-    std::optional<Result<std::optional<Choice>>> early = {};
+    NextToken next = {};
+    Duration spent{};  // by jobs
   };
   struct Embedding {
     Pooling pooling = Pooling::mean;
@@ -97,15 +119,25 @@ class LiveRequest {
     uint32_t n_summed = 0;
   };
 
-  Result<RunResult> generate(Generation& generation, uint32_t row, StepOutputs& outputs, TimePoint now);
+  Generation* generation() { return kind_.index() == 0 ? std::get<0>(kind_).get() : nullptr; }
+  const Generation* generation() const { return kind_.index() == 0 ? std::get<0>(kind_).get() : nullptr; }
+  // The row that the run's token is chosen by, if it has one.
+  static std::optional<uint32_t> row_of_token(const SequenceRun& run, uint32_t first_output);
+  Result<RunResult> generate(uint32_t row, StepOutputs& outputs, SideWork& side_work, TimePoint now);
   // The log-probabilities of the prompt's tokens behind those of the run.
   Result<void> score_prompt(Generation& generation, const SequenceRun& run, uint32_t first_output,
                             StepOutputs& outputs);
-  Result<TokenId> choose(Generation& generation, uint32_t row, StepOutputs& outputs);
-  Result<std::optional<Choice>> choose_early(Generation& generation, uint32_t row, StepOutputs& outputs);
-  History history(Generation& generation) const;
-  // Appends what the constraint leaves no choice in; whether the answer is complete with it.
-  Result<bool> add_forced(Generation& generation, RunResult& result, StepOutputs& outputs);
+  // Nothing: it is not known yet.
+  Result<std::optional<TokenId>> choose(uint32_t row, StepOutputs& outputs, SideWork& side_work);
+  // Calls work(generation, tokens) of the request, which may end meanwhile.
+  template <class Work>
+  void begin_job(SideWork& side_work, Work work);
+  static Result<LimitedChoice> find_choice(Generation& generation, std::span<const TokenId> tokens,
+                                           uint32_t n_generated, uint32_t n_vocab);
+  // Appends the token and what the constraint leaves no choice in.
+  static Result<Followed> follow(Generation& generation, std::span<const TokenId> tokens, TokenId token,
+                                 uint32_t n_generated);
+  static History history(Generation& generation, std::span<const TokenId> tokens);
   // Whether the token ends the answer instead of being its next one.
   static bool is_end(const Generation& generation, TokenId token);
   // The texts of what is unsent; whether a stop string has ended it.
@@ -118,8 +150,9 @@ class LiveRequest {
   RequestId id_;
   ClientId client_;
   EventReceiver receiver_;
-  std::vector<TokenId> tokens_;  // the prompt and what was generated
-  std::variant<Generation, Embedding> kind_;
+  // The prompt and what was generated. Jobs hold tokens and generation, too.
+  std::shared_ptr<std::vector<TokenId>> tokens_;
+  std::variant<std::shared_ptr<Generation>, Embedding> kind_;
   std::vector<float> embedding_;
   RequestUsage usage_;
   TimePoint submitted_, started_{}, first_token_{};

@@ -269,15 +269,19 @@ void Scheduler::commit(std::span<const RunResult> results) {
     const bool is_good = result.kind != RunResult::Kind::failed;
     const bool is_computed = is_good && result.kind != RunResult::Kind::stopped;
     if (has_states()) close_states(sequence, is_computed);
+    const bool waits = result.kind == RunResult::Kind::waits;
+    CHECK(!waits || (run.is_last_of_known && !has_states()));
     if (is_computed) {
+      const uint32_t n = static_cast<uint32_t>(run.tokens.size()) - waits;
       if (sequence.n_computed < sequence.n_matched) {
-        totals_.n_recomputed += std::min<uint64_t>(run.tokens.size(), sequence.n_matched - sequence.n_computed);
+        totals_.n_recomputed += std::min<uint64_t>(n, sequence.n_matched - sequence.n_computed);
       }
-      sequence.n_computed += static_cast<uint32_t>(run.tokens.size());
+      sequence.n_computed += n;
       share_full_pages(sequence);
       if (has_states()) keep_wanted_state(sequence);
       if (has_windows()) give_back_passed(sequence);
     }
+    if (waits && !sequence.is_cancelled) continue;
     if (result.kind == RunResult::Kind::advanced && !sequence.is_cancelled) {
       CHECK(result.token.has_value() == run.is_last_of_known);
       if (!result.token) continue;

@@ -102,6 +102,7 @@ struct RunResult {
     ended,     // computed; was the last
     failed,    // what its pages hold is not to be trusted
     stopped,   // not computed, and nobody wants more; what was computed before stays
+    waits,     // computed, and its token is not known yet: the last row comes again. REQUIRES: no states
   };
   Kind kind = Kind::advanced;
   std::optional<TokenId> token = {};  // REQUIRED of a run that advanced and was the last of the known tokens

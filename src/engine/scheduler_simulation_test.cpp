@@ -96,6 +96,7 @@ class World {
     arrival_percent_ = 10 + below(40);
     cancel_percent_ = below(15);
     failure_percent_ = chance(50) ? 0 : below(10);
+    wait_percent_ = chance(50) ? 0 : below(30);
     return options;
   }
 
@@ -341,13 +342,17 @@ class World {
                                             : RunResult::Kind::advanced};
       if (is_good && run.is_last_of_known) {
         const bool is_full = request.tokens.size() == request.max_length;
-        if (is_full || request.wants_all_outputs || below(300) == 0) {
+        if (options_.n_states == 0 && chance(wait_percent_)) {
+          result.kind = RunResult::Kind::waits;
+          ends_[run.id] = end - 1;
+        } else if (is_full || request.wants_all_outputs || below(300) == 0) {
           result.kind = RunResult::Kind::ended;
         } else {
           result.token = request.answer();
         }
       }
-      if (result.kind != RunResult::Kind::advanced || request.is_cancelled) {
+      const bool goes_on = result.kind == RunResult::Kind::advanced || result.kind == RunResult::Kind::waits;
+      if (!goes_on || request.is_cancelled) {
         ended.push_back(run.id);
       } else if (result.token) {
         request.append(*result.token);
@@ -372,7 +377,7 @@ class World {
 
   // Without new arrivals the rest ends, one after the other in the worst case.
   void finish() {
-    failure_percent_ = 0;
+    failure_percent_ = wait_percent_ = 0;
     if (error_.empty() && is_open_) close_step();
     uint64_t n_left = 1;
     for (const auto& [id, request] : live_) n_left += request.max_length + 1;
@@ -395,7 +400,7 @@ class World {
   }
 
   std::mt19937_64 rng_;
-  uint64_t arrival_percent_ = 0, cancel_percent_ = 0, failure_percent_ = 0;
+  uint64_t arrival_percent_ = 0, cancel_percent_ = 0, failure_percent_ = 0, wait_percent_ = 0;
   SchedulerOptions options_;
   Scheduler scheduler_;
   std::map<RequestId, Request> live_;

@@ -98,20 +98,34 @@ Result<Choice> StepOutputs::choose(uint32_t row, const SamplingOptions& options,
   return *token;
 }
 
+Result<LimitedChoice> choose_among(const RowCandidates& best, const SamplingOptions& options, const History& history,
+                                   uint32_t n_vocab, double unit, const TokenLimits& limits) {
+  const bool is_free = limits.constraint == nullptr || TRY(limits.constraint->allows_all(n_vocab));
+  if (is_free && !limits.is_barred) return LimitedChoice{.is_free = true};
+  LimitedChoice out;
+  out.choice = TRY(
+      sample_candidates(best, options, history, n_vocab, unit, [&](TokenId token) { return limits.allows(token); }));
+  if (!out.choice) out.mask = TRY(limits.mask(n_vocab));
+  return out;
+}
+
 Result<std::optional<Choice>> StepOutputs::choose_early(uint32_t row, const SamplingOptions& options,
                                                         const History& history, double unit,
                                                         const TokenLimits& limits) {
-  const bool is_free = limits.constraint == nullptr || TRY(limits.constraint->allows_all(n_vocab()));
-  if (is_free && !limits.is_barred) return std::optional(TRY(choose(row, options, history, unit)));
-  const RowCandidates& best = *TRY(candidates(row, kCandidates));
-  const auto chosen =
-      sample_candidates(best, options, history, n_vocab(), unit, [&](TokenId token) { return limits.allows(token); });
-  if (!chosen.ok()) return explained(chosen.error());
-  if (*chosen) {
+  if (limits.constraint == nullptr && !limits.is_barred) return std::optional(TRY(choose(row, options, history, unit)));
+  auto found = choose_among(*TRY(candidates(row, kCandidates)), options, history, n_vocab(), unit, limits);
+  if (!found.ok()) return explained(std::move(found).error());
+  return settle(row, *std::move(found), options, history, unit);
+}
+
+Result<std::optional<Choice>> StepOutputs::settle(uint32_t row, LimitedChoice found, const SamplingOptions& options,
+                                                  const History& history, double unit) {
+  if (found.is_free) return std::optional(TRY(choose(row, options, history, unit)));
+  if (found.choice) {
     counts_.n_candidates++;
-    return *chosen;
+    return found.choice;
   }
-  Undecided undecided{.allowed = {.row = row}, .mask = TRY(limits.mask(n_vocab()))};
+  Undecided undecided{.allowed = {.row = row}, .mask = std::move(found.mask)};
   undecided.allowed.mask = undecided.mask->words();
   undecided.allowed.n_allowed = static_cast<uint32_t>(undecided.mask->count(n_vocab()));
   if (undecided.allowed.n_allowed == 0) {

@@ -28,6 +28,16 @@ struct TokenLimits {
   Result<std::shared_ptr<const grammar::TokenMask>> mask(uint32_t n_vocab) const;
 };
 
+// A choice among the tokens that limits allow, as far as a row's candidates can tell.
+struct LimitedChoice {
+  bool is_free = false;  // all tokens are allowed: nothing was chosen
+  std::optional<Choice> choice = {};
+  std::shared_ptr<const grammar::TokenMask> mask = {};  // where the candidates cannot tell: what is allowed
+};
+// Any thread that has the constraint to itself. Errors: model_not_finite, and those of the limits.
+Result<LimitedChoice> choose_among(const RowCandidates& best, const SamplingOptions& options, const History& history,
+                                   uint32_t n_vocab, double unit, const TokenLimits& limits);
+
 class StepOutputs {
  public:
   explicit StepOutputs(const ExecutionPlan& plan) : plan_(&plan) {}
@@ -49,7 +59,10 @@ class StepOutputs {
   // allowed tokens at once.
   Result<std::optional<Choice>> choose_early(uint32_t row, const SamplingOptions& options, const History& history,
                                              double unit, const TokenLimits& limits);
-  // REQUIRES: choose_early() gave nothing for the row, with the same arguments
+  // choose_early() is this, of choose_among().
+  Result<std::optional<Choice>> settle(uint32_t row, LimitedChoice found, const SamplingOptions& options,
+                                       const History& history, double unit);
+  // REQUIRES: choose_early() or settle() gave nothing for the row, with the same arguments
   Result<Choice> choose_allowed(uint32_t row, const SamplingOptions& options, const History& history, double unit);
   Result<TokenLogprobs> logprobs(uint32_t row, TokenId token, uint32_t n);
   const ChoiceCounts& counts() const { return counts_; }
@@ -58,6 +71,10 @@ class StepOutputs {
   // A model_not_finite with its cause, as far as it can be found; other errors as they are. The cause is looked for
   // once.
   Error explained(Error error);
+
+  // The candidates of a row, all checked. The view is the backend's, valid until its next pass.
+  // REQUIRES: row < n_sampled
+  Result<const RowCandidates*> candidates(uint32_t row) { return candidates(row, kCandidates); }
 
   // Of any output row: its hidden state after the last norm, or the pooled text (ExecutionPlan::hidden).
   Result<std::span<const float>> hidden(uint32_t row);

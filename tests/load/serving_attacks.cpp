@@ -6,6 +6,7 @@
 //   withheld  17 bodies whose last bytes never come, of clients with and without a key
 //   idle      1,024 connections without a byte
 //   recalled  a stored item of 15 MB that requests bring back 200 times; 120 requests of 15 MB that wait in the queue
+//   constraints  45 answers under grammars whose masks take long, 45 under schemas that take long to compile
 //   leaving   SIGTERM while bodies are withheld and answers are not read
 //   threads   a second model is asked for while no thread, or only a few, can be started (needs a cgroup)
 //
@@ -173,6 +174,57 @@ void attack_by_recalling(const Program& program) {
   target.expect_well("large requests in the queue");
 }
 
+// Expressions whose intersections have hundreds of states, so that compiling takes as long as the limits allow.
+std::string slow_schema(int seed) {
+  std::string out = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 40; i++) {
+    const auto letter = [&](int n) { return static_cast<char>('a' + n % 26); };
+    out += fmt::format(R"({}"k{}_{}":{{"allOf":[{{"type":"string","pattern":"[a-z]*{}[a-z]{{3}}"}},)"
+                       R"({{"type":"string","pattern":"[a-z]*{}[a-z]{{4}}"}}]}})",
+                       i == 0 ? "" : ",", seed, i, letter(seed + i), letter(seed + i * 7 + 1));
+  }
+  return out + "}}";
+}
+
+// Grammars that are ambiguous at every byte: what may follow takes long to find, for every token anew.
+std::string slow_grammar(int seed) {
+  switch (seed % 3) {
+    case 0:
+      return fmt::format(R"(root ::= e{{{}}}\ne ::= s e? | [a-z] e [a-z] | \"\"\ns ::= [a-z ,.]+)", seed + 1);
+    case 1:
+      return fmt::format(R"(root ::= w{{1,{}}}\nw ::= [a-z ,.]{{1,300}})", 900 + seed);
+    default:
+      return fmt::format(R"(root ::= w{{1,{}}} \"{}\"\nw ::= [a-z ,.]{{1,300}})", 900 + seed, std::string(300, 'a'));
+  }
+}
+
+void attack_by_constraints(const Program& program) {
+  Target target(program);
+  std::vector<TestClient> clients;
+  for (int i = 0; i < 90; i++) {
+    const std::string constraint = i >= 45 ? fmt::format(R"("json_schema":{})", slow_schema(i))
+                                           : fmt::format(R"("grammar":"{}")", slow_grammar(i));
+    clients.emplace_back(target.port());
+    clients.back().send(Target::post(
+        "/v1/completions", fmt::format(R"({{"prompt":"Once","max_tokens":900,"temperature":0,{}}})", constraint)));
+  }
+  for (int i = 0; i < 40; i++) {
+    target.expect_well("constraints");
+    std::this_thread::sleep_for(50ms);
+  }
+  const std::string metrics = ask(target.port(),
+                                  "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
+                                      std::string(kKey) + "\r\nConnection: close\r\n\r\n",
+                                  10s)
+                                  .second;
+  for (const char* name : {"rocmforge_workers_queued", "rocmforge_requests_running"}) {
+    const size_t at = metrics.find(std::string("\n") + name);
+    const size_t blank = at == std::string::npos ? at : metrics.find(' ', at);
+    const int n = blank == std::string::npos ? 0 : std::atoi(metrics.c_str() + blank);
+    expect(n > 0, fmt::format("constraints: the attack still goes on: {} is {}", name, n));
+  }
+}
+
 // The process ends within the drain time, even if clients keep their connections open.
 void attack_by_holding_on(const Program& program) {
   Target target(program, {"--drain-seconds", "3"});
@@ -222,14 +274,18 @@ int main(int argc, char** argv) {
   if (argc < 3) {
     fmt::print(stderr,
                "usage: serving_attacks BINARY MODEL "
-               "[keys|bodies|answers|withheld|idle|recalled|leaving|threads ...]\n");
+               "[keys|bodies|answers|withheld|idle|recalled|constraints|leaving|threads ...]\n");
     return 2;
   }
-  const std::map<std::string, void (*)(const Program&)> attacks = {
-      {"keys", attack_by_keys},          {"bodies", attack_by_bodies},
-      {"answers", attack_by_answers},    {"withheld", attack_by_withheld_bytes},
-      {"idle", attack_by_idleness},      {"leaving", attack_by_holding_on},
-      {"recalled", attack_by_recalling}, {"threads", attack_by_threads}};
+  const std::map<std::string, void (*)(const Program&)> attacks = {{"keys", attack_by_keys},
+                                                                   {"bodies", attack_by_bodies},
+                                                                   {"answers", attack_by_answers},
+                                                                   {"withheld", attack_by_withheld_bytes},
+                                                                   {"idle", attack_by_idleness},
+                                                                   {"leaving", attack_by_holding_on},
+                                                                   {"recalled", attack_by_recalling},
+                                                                   {"threads", attack_by_threads},
+                                                                   {"constraints", attack_by_constraints}};
   signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> chosen(argv + 3, argv + argc);
   for (const auto& [name, attack] : attacks) {

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "server/api/constraint_fields.h"
 #include "server/api/fields.h"
 
 namespace rocmforge::server {
@@ -205,6 +206,7 @@ void Call::with_model(const JsonValue& body, WithModel then) const {
   };
   const auto waiting = std::make_shared<Waiting>();
   waiting->call = *this;
+  if (asks_to_compile(body)) waiting->call->work_size = WorkSize::large;
   waiting->then = std::move(then);
   // A client that leaves takes its request along. What it holds may be large: not to be freed on the event loop.
   exchange->on_cancel([weak = std::weak_ptr(waiting), shared = shared] {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace rocmforge::server {
@@ -117,7 +118,25 @@ class Reader {
   std::optional<std::string> white_space_;
 };
 
+// Members that are constraints, or hold one: of OpenAI's, llama.cpp's, vLLM's and SGLang's clients; Ollama's,
+// Anthropic's.
+constexpr std::string_view kCompiled[] = {
+    "response_format", "json_schema",  "grammar",       "regex",          "ebnf",
+    "guided_json",     "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+    "tools",           "functions",    "format",        "output_config",  "output_format"};
+
 }  // namespace
+
+bool asks_to_compile(const JsonValue& body) {
+  const auto* members = body.as<JsonObject>();
+  if (!members) return false;
+  return std::ranges::any_of(*members, [](const auto& member) {
+    const auto& [name, value] = member;
+    if (asks_for_nothing(value)) return false;
+    if (name == "text") return value.template as<JsonObject>() != nullptr;  // of the Responses API
+    return std::ranges::find(kCompiled, name) != std::end(kCompiled);
+  });
+}
 
 std::optional<AskedConstraint> read_constraint(Fields& fields) {
   Reader reader(fields);

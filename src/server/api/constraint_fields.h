@@ -15,6 +15,9 @@ struct AskedConstraint {
   grammar::Source source;
 };
 
+// Whether a request's body, of any API, asks for something that has to be compiled: that may take seconds.
+bool asks_to_compile(const JsonValue& body);
+
 // Refuses in `fields` what is malformed, two forms at once, and what cannot be combined with them.
 std::optional<AskedConstraint> read_constraint(Fields& fields);
 

@@ -34,6 +34,44 @@ class ConstraintFieldsTest : public ScriptedApi {
   std::vector<grammar::Source> sources_;
 };
 
+// A worker that compiles is busy for seconds: the others must be free.
+TEST_F(ConstraintFieldsTest, WhatIsCompiledIsLargeWorkInEveryApi) {
+  const std::string schema = R"({"type":"object"})";
+  const std::string tool = R"({"type":"function","function":{"name":"f","parameters":)" + schema + "}}";
+  const std::string said = R"([{"role":"user","content":"Once"}])";
+  const std::pair<const char*, std::string> kRequests[] = {
+      {kChat, chat(R"("tools":[)" + tool + "]")},
+      {kChat, chat(R"("functions":[{"name":"f","parameters":)" + schema + "}]")},
+      {kChat, chat(R"("response_format":{"type":"json_object"})")},
+      {"/v1/completions", R"({"prompt":"Once","structured_outputs":{"regex":"a+"}})"},
+      {"/completion", R"({"prompt":"Once","grammar":"root ::= \"a\""})"},
+      {"/infill", R"({"input_prefix":"a","input_suffix":"b","json_schema":)" + schema + "}"},
+      {"/generate", R"({"prompt":"Once","regex":"a+"})"},
+      {"/v1/responses", R"({"input":"Once","tools":[{"type":"function","name":"f","parameters":)" + schema + "}]}"},
+      {"/v1/responses",
+       R"({"input":"Once","text":{"format":{"type":"json_schema","name":"x","schema":)" + schema + "}}}"},
+      {"/v1/messages",
+       R"({"max_tokens":4,"messages":)" + said + R"(,"tools":[{"name":"f","input_schema":)" + schema + "}]}"},
+      {"/v1/messages", R"({"max_tokens":4,"messages":)" + said +
+                           R"(,"output_config":{"format":{"type":"json_schema","schema":)" + schema + "}}}"},
+      {"/v1/messages",
+       R"({"max_tokens":4,"messages":)" + said + R"(,"output_format":{"type":"json_schema","schema":)" + schema + "}}"},
+      {"/api/chat", R"({"model":"story","messages":)" + said + R"(,"format":)" + schema + "}"},
+      {"/api/generate", R"({"model":"story","prompt":"Once","format":"json"})"},
+      {"/v1/schema/check", R"({"schema":)" + schema + "}"}};
+  for (const auto& [path, body] : kRequests) {
+    n_large_ = 0;
+    send("POST", path, body);
+    EXPECT_EQ(n_large_, 1) << path << body;
+  }
+  n_large_ = 0;
+  send("POST", kChat, chat(R"("response_format":null,"guided_json":"")"));
+  send("POST", "/v1/completions", R"({"prompt":"Once"})");
+  send("POST", "/v1/responses", R"({"input":"Once"})");
+  send("POST", "/tokenize", R"({"content":"Once"})");
+  EXPECT_EQ(n_large_, 0);
+}
+
 TEST_F(ConstraintFieldsTest, EveryServersNamesReachTheEngine) {
   using grammar::Notation;
   const std::pair<const char*, Notation> kForms[] = {

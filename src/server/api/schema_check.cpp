@@ -7,11 +7,10 @@
 #include "server/api/routes.h"
 
 namespace rocmforge::server {
+namespace {
 
-void check_schema(const Call& call) {
-  const auto body = call.read_body();
-  if (!body) return;
-  Fields fields(*body);
+void check(const Call& call, const JsonValue& body) {
+  Fields fields(body);
   std::optional<AskedConstraint> asked = read_constraint(fields);
   if (const JsonValue* schema = fields.find("schema"); schema && !asked) {
     asked = AskedConstraint{.param = "schema", .source = {.text = JsonWriter().value(*schema).take()}};
@@ -33,6 +32,17 @@ void check_schema(const Call& call) {
     w.key("message").value(made.error().message).end_object();
   }
   call.respond(200, w.end_object().take());
+}
+
+}  // namespace
+
+void check_schema(const Call& call) {
+  const auto body = call.read_body();
+  if (!body) return;
+  const auto work = [call, body] {
+    if (!call.is_abandoned()) call.attempt([&] { check(call, *body); });
+  };
+  call.shared->post_work(work, WorkSize::large);
 }
 
 }  // namespace rocmforge::server

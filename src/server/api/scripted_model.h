@@ -153,8 +153,12 @@ class ScriptedApi : public ::testing::Test {
     entries_[0].engine = EngineStats{};
     api_ = std::make_unique<Api>(
         std::move(source), std::move(options),
-        [this](std::function<void()> work, WorkSize) { work_.push_back(std::move(work)); },
-        [this](std::function<void()> work, WorkSize) {
+        [this](std::function<void()> work, WorkSize size) {
+          n_large_ += size == WorkSize::large;
+          work_.push_back(std::move(work));
+        },
+        [this](std::function<void()> work, WorkSize size) {
+          n_large_ += size == WorkSize::large;
           if (is_queue_full_) return false;
           work_.push_back(std::move(work));
           return true;
@@ -248,6 +252,7 @@ class ScriptedApi : public ::testing::Test {
   size_t refuse_from_ = 0;
   std::vector<std::pair<std::string, Duration>> kept_;  // models' own times
   int n_unloads_ = 0;
+  int n_large_ = 0;  // pieces of work that were posted as large
   bool is_queue_full_ = false;
   bool is_ready_ = true;  // else acquires wait, in their order
   std::vector<std::function<void(Result<ModelRef>)>> waiting_;

@@ -1,10 +1,11 @@
 #pragma once
 // Worker threads, and the queue of their work.
 //
-// The work of a new request is refused when the queue is full (try_post). Work that continues or ends a request is
+// The work of a new request is refused when its queue is full (try_post). Work that continues or ends a request is
 // always accepted (post); the number of requests bounds it.
 //
-// Large work has its own queue and at most half of the threads: a small request never waits for many large ones.
+// Large work (large bodies, and what is compiled) has its own queue and its own threads, half as many and of lower
+// priority: a small request never waits for large ones.
 //
 // Threads: any. ~Workers() drops queued work and waits for running work.
 
@@ -34,7 +35,8 @@ struct WorkerStats {
 
 class Workers {
  public:
-  // Starts fewer threads if the system allows no more. no_thread: none could be started.
+  // n_threads for small work. Starts fewer if the system allows no more; no_thread: one for each kind could not be
+  // started.
   static Result<std::unique_ptr<Workers>> start(size_t n_threads, size_t max_queued);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -48,16 +50,14 @@ class Workers {
  private:
   using Time = std::chrono::steady_clock::time_point;
   Workers(size_t n_threads, size_t max_queued) : max_queued_(max_queued), began_(n_threads) {}
-  void run(std::optional<Time>& began);
-  std::deque<std::function<void()>>* ready_queue();  // has work that a thread may begin now; null: no such queue
+  void run(std::deque<std::function<void()>>& queue, std::optional<Time>& began);
   size_t n_queued() const { return small_.size() + large_.size(); }
   void push(std::function<void()> work, WorkSize size);
 
   const size_t max_queued_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable small_changed_, large_changed_;
   std::deque<std::function<void()>> small_, large_;
-  size_t n_large_running_ = 0;
   std::vector<std::optional<Time>> began_;  // per thread: when its work began; none while it waits
   bool is_ending_ = false;
   std::vector<std::thread> threads_;

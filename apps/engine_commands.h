@@ -98,7 +98,8 @@ Result<void> rerank(const RerankCommand& options);
 
 struct PlanCommand {
   EngineFlags engine;
-  bool fused = false;  // the steps that will run
+  bool fused = false;        // the steps that will run
+  std::string device_class;  // on such a card instead of a device (gpu/device_class.h); empty: none
   bool json = false;
 };
 Result<void> plan(const PlanCommand& options);

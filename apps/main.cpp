@@ -16,6 +16,7 @@
 #include "engine_flags.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
+#include "gpu/device_class.h"
 #include "serve.h"
 #include "tensor/codec.h"
 #include "terminal.h"
@@ -49,6 +50,16 @@ CLI::Validator mix_name() {
   return CLI::Validator(
       [](const std::string& name) {
         return gguf::find_mix(name) ? "" : "'" + name + "' is no type; there are: " + list_of(gguf::all_mixes());
+      },
+      "");
+}
+
+CLI::Validator device_class_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return gpu::find_device_class(name) != nullptr
+                   ? ""
+                   : "'" + name + "' is no class; there are: " + list_of(gpu::device_classes());
       },
       "");
 }
@@ -301,7 +312,12 @@ void CommandLine::add_engine_commands() {
   {
     auto [app, o] = add<PlanCommand>("plan", "Show the execution plan and its memory", plan);
     add_engine_flags(app, o->engine);
-    app->add_flag("--fused", o->fused, "The steps as the device runs them, several at once");
+    app->add_flag("--fused", o->fused,
+                  "The steps as the device runs them, several at once; a GPU's with their kernels");
+    app->add_option("--device-class", o->device_class,
+                    "With --fused: on such a card, which need not be here: " + list_of(gpu::device_classes()))
+        ->needs("--fused")
+        ->check(device_class_name());
     app->add_flag("--json", o->json, "One JSON object");
   }
   {

@@ -19,7 +19,7 @@ constexpr DeviceClass kClasses[] = {
     {"rdna2", "AMD Radeon RX 6900 XT", {32, 0, 0, 0, kByColumn}, 80, 64 * kKiB},
     {"rdna3", "AMD Radeon RX 7900 XTX", {32, 0, 0, 1, kByColumn}, 96, 64 * kKiB},
     {"rdna4", "AMD Radeon RX 9070 XT", {32, 0, 0, 1, kByColumn}, 64, 64 * kKiB},
-    {"emulation", "a CPU", {32, 0, 1, 1, kByRow}, 0, 64 * kKiB},
+    {"emulation", "emulated GPU", {32, 0, 1, 1, kByRow}, 0, 64 * kKiB},
 };
 
 }  // namespace
@@ -32,12 +32,6 @@ const DeviceClass* find_device_class(std::string_view name) {
   const auto* const at =
       std::ranges::find(kClasses, name, [](const DeviceClass& c) { return std::string_view(c.name); });
   return at != std::end(kClasses) ? at : nullptr;
-}
-
-std::string device_class_names() {
-  std::string out;
-  for (const DeviceClass& each : kClasses) out += (out.empty() ? "" : ", ") + std::string(each.name);
-  return out;
 }
 
 }  // namespace rocmforge::gpu

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "gpu/kernels/target.h"
@@ -22,6 +21,5 @@ struct DeviceClass {
 std::span<const DeviceClass> device_classes();
 // Null: there is none of this name.
 const DeviceClass* find_device_class(std::string_view name);
-std::string device_class_names();  // "hopper, ampere, ..."
 
 }  // namespace rocmforge::gpu

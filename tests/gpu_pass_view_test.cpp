@@ -19,7 +19,6 @@ namespace rocmforge {
 namespace {
 
 using gpu::DeviceClass;
-using gpu::PassView;
 using gpu::PassViewer;
 
 struct Made {

@@ -52,7 +52,7 @@ GpuStatus memory(GpuDevice*, uint64_t* n_free, uint64_t* n_all) {
 
 GpuStatus allocate(GpuDevice* device, size_t n_bytes, void** out) {
   uint64_t& next = device_of(device).next_address;
-  *out = reinterpret_cast<void*>(next);
+  *out = reinterpret_cast<void*>(next);  // NOLINT(performance-no-int-to-ptr)
   next += (n_bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kPageBytes;
   return ok();
 }

@@ -77,6 +77,7 @@ Result<PassView> PassViewer::view(uint32_t n_rows) {
   CHECK(n_rows > 0 && n_rows <= kMaxRows);
   const Sizes sizes = sizes_of(*plan_, n_rows);
   std::vector<PageId> pages;
+  pages.reserve(pages_for_tokens(sizes.n_rows_of_one));
   for (uint32_t i = 0; i < pages_for_tokens(sizes.n_rows_of_one); i++) pages.emplace_back(i);
   Batch batch;
   for (uint32_t i = 0; i < sizes.n_sequences; i++) {

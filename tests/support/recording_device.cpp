@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "gpu/dry_device.h"
@@ -187,6 +188,7 @@ GpuStatus allocate_host(GpuDevice*, size_t n_bytes, void** out) {
   for (const auto& [address, n] : pinned) {
     if (reinterpret_cast<uint64_t>(address) == at) at += uint64_t{1} << 32;
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   void* made = mmap(reinterpret_cast<void*>(at), n_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (made == MAP_FAILED) return GpuStatus::out_of_memory;

@@ -50,6 +50,14 @@ bool has_strips(DType dtype) {
   return false;
 }
 
+bool has_pair_kernels(DType first, DType second) {
+#define RF_IS_PAIR(a, b, First, Second) \
+  if (first == DType::a && second == DType::b) return true;
+  RF_FORMAT_PAIRS(RF_IS_PAIR)
+#undef RF_IS_PAIR
+  return false;
+}
+
 Result<GpuKernel*> KernelSet::find(const char* file, const std::string& name) {
   GpuKernel* found = TRY(device_->find(file, name.c_str()));
   names_.emplace(found, name);
@@ -73,6 +81,17 @@ Result<GpuKernel*> KernelSet::get(FormatKernel kernel, DType dtype) {
     const bool is_integer = product_kind(dtype) == ProductKind::integer;
     found = TRY(find(is_integer ? place.file : place.file_of_floats,
                      fmt::format("{}{}{}", place.before, dtype_info(dtype).name, place.after)));
+  }
+  return found;
+}
+
+Result<GpuKernel*> KernelSet::get(FormatKernel kernel, DType first, DType second) {
+  CHECK(has_pair_kernels(first, second));
+  GpuKernel*& found = of_pairs_[{kernel, first, second}];
+  if (found == nullptr) {
+    const FormatPlace& place = kOfFormats[static_cast<size_t>(kernel)];
+    found = TRY(find(place.file, fmt::format("{}{}_{}{}", place.before, dtype_info(first).name, dtype_info(second).name,
+                                             place.after)));
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "gpu/device.h"
 #include "gpu/kernel_list.h"
@@ -34,6 +35,8 @@ ProductKind product_kind(DType dtype);
 bool is_for_hopper(DType dtype);
 // Whether the streaming kernels do.
 bool has_strips(DType dtype);
+// Whether streaming kernels multiply two formats at once.
+bool has_pair_kernels(DType first, DType second);
 
 class KernelSet {
  public:
@@ -41,6 +44,8 @@ class KernelSet {
 
   Result<GpuKernel*> get(FixedKernel kernel);
   Result<GpuKernel*> get(FormatKernel kernel, DType dtype);
+  // REQUIRES: has_pair_kernels(), and a kernel that is there for pairs (gpu/kernel_list.h)
+  Result<GpuKernel*> get(FormatKernel kernel, DType first, DType second);
   // REQUIRES: one that get() gave
   const std::string& name(const GpuKernel* kernel) const { return names_.at(kernel); }
 
@@ -51,6 +56,7 @@ class KernelSet {
   const Device* device_;
   std::array<GpuKernel*, kNumFixedKernels> fixed_{};
   std::array<std::array<GpuKernel*, kNumFormatKernels>, kMaxDTypes> of_format_{};
+  std::map<std::tuple<FormatKernel, DType, DType>, GpuKernel*> of_pairs_;
   std::map<const GpuKernel*, std::string> names_;  // of those that were found
 };
 

@@ -17,6 +17,7 @@
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
 #include "gpu/device_class.h"
+#include "gpu/pass_view.h"
 #include "serve.h"
 #include "tensor/codec.h"
 #include "terminal.h"
@@ -318,6 +319,11 @@ void CommandLine::add_engine_commands() {
                     "With --fused: on such a card, which need not be here: " + list_of(gpu::device_classes()))
         ->needs("--fused")
         ->check(device_class_name());
+    app->add_option("--rows", o->rows, "With --fused, on a GPU: rows of the passes shown (default 1,8,32,128,512)")
+        ->needs("--fused")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::Range(1u, gpu::PassViewer::kMaxRows));
     app->add_flag("--json", o->json, "One JSON object");
   }
   {

@@ -14,20 +14,19 @@ namespace {
 using gpu::DeviceClass;
 using gpu::PassViewer;
 
-constexpr uint32_t kRows[] = {1, 8, 32, 128, 512};
-
 struct Passes {
   std::unique_ptr<PassViewer> viewer;
   std::vector<gpu::PassView> views;
 };
 
-Result<Passes> view_passes(const EngineFlags& flags, const std::string& name, const gpu::Target& target) {
+Result<Passes> view_passes(const PlanCommand& options, const std::string& name, const gpu::Target& target) {
+  const EngineFlags& flags = options.engine;
   gguf::GgufFile file = TRY(gguf::GgufFile::open(TRY(find_model(flags.model))));
   TRY(file.override_metadata(flags.overrides));
   Passes out;
   out.viewer = TRY(PassViewer::open(name, target, std::make_shared<const gguf::GgufFile>(std::move(file)),
                                     {.n_context = flags.n_context, .kv_type = flags.kv_type, .fuse = flags.fuse}));
-  for (const uint32_t n_rows : kRows) out.views.push_back(TRY(out.viewer->view(n_rows)));
+  for (const uint32_t n_rows : options.rows) out.views.push_back(TRY(out.viewer->view(n_rows)));
   return out;
 }
 
@@ -124,14 +123,14 @@ Result<void> show(Shown shown, const PlanCommand& options) {
 
 Result<void> plan(const PlanCommand& options) {
   if (const DeviceClass* of = gpu::find_device_class(options.device_class)) {
-    const Passes passes = TRY(view_passes(options.engine, of->name, of->target));
+    const Passes passes = TRY(view_passes(options, of->name, of->target));
     return show({passes.viewer->plan(), fmt::format("{}, not opened", of->card), of, &passes}, options);
   }
   const std::unique_ptr<Model> model = TRY(open_model(options.engine, {.in_token_loop = true}));
   const Shown shown{model->plan(), std::string(model->backend().name())};
   const auto target = gpu::target_of(model->backend());
   if (!options.fused || !target) return show(shown, options);
-  const Passes passes = TRY(view_passes(options.engine, shown.on, *target));
+  const Passes passes = TRY(view_passes(options, shown.on, *target));
   return show({shown.plan, shown.on, nullptr, &passes}, options);
 }
 

@@ -190,6 +190,8 @@ class Check(CliTest):
                 self.assertTrue(step["kernels"])
                 at += step["n"]
             self.assertEqual(at, sum(n_steps))
+        some = json.loads(self.good("plan", *flags[2:], "--device-class", "cdna3", "--rows", "8,1", STORY))["passes"]
+        self.assertEqual(some, [report["passes"][1], report["passes"][0]])
         alone = json.loads(self.good(*flags, "--device-class", "cdna3", "--fuse", "off"))["passes"]
         self.assertEqual({step["n"] for each in alone for step in each["steps"]}, {1})
 
@@ -207,6 +209,9 @@ class Check(CliTest):
         self.bad(BAD_USAGE, "plan", STORY, "--fused", "--device-class", "geforce",
                  says="'geforce' is no class; there are: hopper ampere ada cdna2 cdna3 rdna2 rdna3 rdna4 emulation")
         self.bad(BAD_USAGE, "plan", STORY, "--device-class", "hopper", says="requires --fused")
+        self.bad(BAD_USAGE, "plan", STORY, "--rows", "8", says="requires --fused")
+        for rows in ("0", "2049", "8,many"):
+            self.bad(BAD_USAGE, "plan", STORY, "--fused", "--device-class", "hopper", "--rows", rows, says="--rows")
         self.bad(FAILED, "plan", self.path / "none.gguf", "--fused", "--device-class", "hopper", says="No such file")
         self.bad(FAILED, "plan", STORY, "--fused", "--device-class", "hopper", "-c", 9999, says="trained for 1024")
 

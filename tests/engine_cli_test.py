@@ -163,8 +163,8 @@ class Check(CliTest):
         flags = ("plan", STORY, "--fused", "--device-class")
         text = self.good(*flags, "hopper")
         for words in ("NVIDIA H200, not opened", "132 multiprocessors", "1 row\n", "8 rows of 8 sequences",
-                      "512 rows of 1 prompt", "layers 0-1, 3-4\n", "Norm + Matmul q, k, v + Rope + StoreKv  stream_q4_k_1",
-                      "attend_hopper_64", "memory: weights 11.8 MiB"):
+                      "512 rows of 1 prompt", "layers 0-1, 3-4\n", "attend_hopper_64",
+                      "Norm + Matmul q, k, v + Rope + StoreKv  stream_q4_k_1", "memory: weights 11.8 MiB"):
             self.assertIn(words, text)
         other = self.good(*flags, "rdna2")
         self.assertIn("matvec_q4_k_8", other)

@@ -420,12 +420,13 @@ constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
                         many_shape(ManyKind::kind, kStagedBytes<Block>).threads()) { \
     stream_many<Block, ManyKind::kind>(args);                                        \
   }
-#define RF_STREAM_MANY(name, Block)         \
-  RF_STREAM_MANY_KIND(name, Block, rows_8)  \
-  RF_STREAM_MANY_KIND(name, Block, rows_16) \
-  RF_STREAM_MANY_KIND(name, Block, rows_32) \
-  RF_STREAM_MANY_KIND(name, Block, wide_8)  \
-  RF_STREAM_MANY_KIND(name, Block, wide_16) \
+#define RF_STREAM_MANY(name, Block)                                                                 \
+  static_assert(many_order(DType::name) == many_order(Strip<Block>::kWide, Strip<Block>::kScales)); \
+  RF_STREAM_MANY_KIND(name, Block, rows_8)                                                          \
+  RF_STREAM_MANY_KIND(name, Block, rows_16)                                                         \
+  RF_STREAM_MANY_KIND(name, Block, rows_32)                                                         \
+  RF_STREAM_MANY_KIND(name, Block, wide_8)                                                          \
+  RF_STREAM_MANY_KIND(name, Block, wide_16)                                                         \
   RF_STREAM_MANY_KIND(name, Block, wide_32)
 RF_STRIP_FORMATS(RF_STREAM_MANY)
 

@@ -98,7 +98,9 @@ Result<void> rerank(const RerankCommand& options);
 
 struct PlanCommand {
   EngineFlags engine;
-  bool fused = false;  // the steps that will run
+  bool fused = false;        // the steps that will run
+  std::string device_class;  // on such a card instead of a device (gpu/device_class.h); empty: none
+  std::vector<uint32_t> rows = {1, 8, 32, 128, 512};  // of a GPU's passes that are shown
   bool json = false;
 };
 Result<void> plan(const PlanCommand& options);

@@ -16,6 +16,8 @@
 #include "engine_flags.h"
 #include "gguf/mix.h"
 #include "gguf/shapes.h"
+#include "gpu/device_class.h"
+#include "gpu/pass_view.h"
 #include "serve.h"
 #include "tensor/codec.h"
 #include "terminal.h"
@@ -49,6 +51,16 @@ CLI::Validator mix_name() {
   return CLI::Validator(
       [](const std::string& name) {
         return gguf::find_mix(name) ? "" : "'" + name + "' is no type; there are: " + list_of(gguf::all_mixes());
+      },
+      "");
+}
+
+CLI::Validator device_class_name() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return gpu::find_device_class(name) != nullptr
+                   ? ""
+                   : "'" + name + "' is no class; there are: " + list_of(gpu::device_classes());
       },
       "");
 }
@@ -303,7 +315,17 @@ void CommandLine::add_engine_commands() {
   {
     auto [app, o] = add<PlanCommand>("plan", "Show the execution plan and its memory", plan);
     add_engine_flags(app, o->engine);
-    app->add_flag("--fused", o->fused, "The steps as the device runs them, several at once");
+    app->add_flag("--fused", o->fused,
+                  "The steps as the device runs them, several at once; a GPU's with their kernels");
+    app->add_option("--device-class", o->device_class,
+                    "With --fused: on such a card, which need not be here: " + list_of(gpu::device_classes()))
+        ->needs("--fused")
+        ->check(device_class_name());
+    app->add_option("--rows", o->rows, "With --fused, on a GPU: rows of the passes shown (default 1,8,32,128,512)")
+        ->needs("--fused")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::Range(1u, gpu::PassViewer::kMaxRows));
     app->add_flag("--json", o->json, "One JSON object");
   }
   {

@@ -38,4 +38,6 @@ block = "struct X9 {\n  static constexpr int kElements = 32;\n};\n"
 naming = {f"src/gpu/a{i}.h": "using B = formats::X9;\n" for i in range(16)}
 expect({"src/tensor/formats/x9.h": block, **dict(list(naming.items())[:15])}, 0)
 expect({"src/tensor/formats/x9.h": block, **naming}, 1, "x9 is named in 17 files")
+expect({"src/tensor/formats/x9.h": block, **naming,
+        "src/gpu/a0.h": "#include <gtest/gtest.h>\n" + naming["src/gpu/a0.h"]}, 0)
 print("13 passed, 0 failed")

@@ -160,6 +160,62 @@ class Check(CliTest):
         self.assertIn("x", together["reads"])
         self.assertIn("h", together["writes"])
 
+    def test_fused_plan_shows_the_kernels_of_a_class_of_card(self):
+        flags = ("plan", STORY, "--fused", "--device-class")
+        text = self.good(*flags, "hopper")
+        for words in ("NVIDIA H200, not opened", "132 multiprocessors", "1 row\n", "8 rows of 8 sequences",
+                      "512 rows of 1 prompt", "layers 0-1, 3-4\n", "attend_hopper_64",
+                      "Norm + Matmul q, k, v + Rope + StoreKv  stream_q4_k_1", "memory: weights 11.8 MiB"):
+            self.assertIn(words, text)
+        other = self.good(*flags, "rdna2")
+        self.assertIn("matvec_q4_k_8", other)
+        self.assertNotIn("stream_q4_k_1", other)
+        for line in (text + other).splitlines():
+            self.assertLessEqual(len(line), 100)
+        portable = self.good(*flags, "hopper", env={"ROCMFORGE_GPU": "portable"})
+        self.assertIn("; ROCMFORGE_GPU=portable", portable)
+        self.assertNotIn("hopper_", portable)
+
+    def test_passes_as_json_name_the_plans_steps_and_their_kernels(self):
+        flags = ("plan", STORY, "--fused", "--json")
+        report = json.loads(self.good(*flags, "--device-class", "cdna3"))
+        self.assertEqual(report["device_class"]["card"], "AMD Instinct MI300X")
+        self.assertEqual(report["target"], {"wave": 64, "hopper": False, "mma": False, "matrix_unit": True})
+        self.assertEqual([(p["rows"], p["sequences"]) for p in report["passes"]],
+                         [(1, 1), (8, 8), (32, 32), (128, 128), (512, 1)])
+        n_steps = [len(stage["steps"]) for stage in report["stages"]]
+        for each in report["passes"]:
+            at = 0  # every step of the plan once, in order
+            for step in each["steps"]:
+                self.assertEqual(sum(n_steps[:step["stage"]]) + step["first"], at)
+                self.assertTrue(step["kernels"])
+                at += step["n"]
+            self.assertEqual(at, sum(n_steps))
+        some = json.loads(self.good("plan", *flags[2:], "--device-class", "cdna3", "--rows", "8,1", STORY))["passes"]
+        self.assertEqual(some, [report["passes"][1], report["passes"][0]])
+        alone = json.loads(self.good(*flags, "--device-class", "cdna3", "--fuse", "off"))["passes"]
+        self.assertEqual({step["n"] for each in alone for step in each["steps"]}, {1})
+
+    def test_passes_of_a_device_are_those_of_its_class(self):
+        if not (pathlib.Path(cli_test.BINARY).parent / "librocmforge-emu.so").exists():
+            self.skipTest("no emulation beside the program")
+        flags = ("plan", STORY, "--fused", "--json")
+        device = json.loads(self.good(*flags, "--device", "emu"))
+        of_class = json.loads(self.good(*flags, "--device-class", "emulation"))
+        self.assertEqual(device["passes"], of_class["passes"])
+        self.assertNotIn("device_class", device)
+        self.assertNotIn("passes", json.loads(self.good(*flags, "--device", "cpu")))
+
+    def test_a_class_of_card_is_known_and_its_steps_are_fused(self):
+        self.bad(BAD_USAGE, "plan", STORY, "--fused", "--device-class", "geforce",
+                 says="'geforce' is no class; there are: hopper ampere ada cdna2 cdna3 rdna2 rdna3 rdna4 emulation")
+        self.bad(BAD_USAGE, "plan", STORY, "--device-class", "hopper", says="requires --fused")
+        self.bad(BAD_USAGE, "plan", STORY, "--rows", "8", says="requires --fused")
+        for rows in ("0", "2049", "8,many"):
+            self.bad(BAD_USAGE, "plan", STORY, "--fused", "--device-class", "hopper", "--rows", rows, says="--rows")
+        self.bad(FAILED, "plan", self.path / "none.gguf", "--fused", "--device-class", "hopper", says="No such file")
+        self.bad(FAILED, "plan", STORY, "--fused", "--device-class", "hopper", "-c", 9999, says="trained for 1024")
+
     def test_unfused_steps_give_the_same_logits(self):
         flags = ("logits", TINY, "--device", "cpu", "--tokens", "1,2,3,4,5", "--positions", "0,4")
         self.assertEqual(self.good(*flags), self.good(*flags, "--fuse", "off"))

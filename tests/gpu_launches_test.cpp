@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -14,6 +15,7 @@
 
 #include "gguf/synth.h"
 #include "gpu/backend.h"
+#include "gpu/device_class.h"
 #include "support/golden_check.h"
 #include "support/recording_device.h"
 #include "support/support.h"
@@ -24,16 +26,7 @@ namespace {
 using testing::LoadedModel;
 using testing::Recording;
 
-struct Card {
-  const char* name;
-  gpu::Target target;  // wave, Hopper's kernels, mma.sync, matrix instructions, order of tiles
-};
-constexpr Card kCards[] = {
-    {"hopper", {32, 1, 1, 1, gpu::TileOrder::by_row}},
-    {"ampere", {32, 0, 1, 1, gpu::TileOrder::by_row}},
-    {"cdna3", {64, 0, 0, 1, gpu::TileOrder::by_column}},
-    {"rdna2", {32, 0, 0, 0, gpu::TileOrder::by_column}},
-};
+constexpr const char* kClasses[] = {"hopper", "ampere", "cdna3", "rdna2"};
 
 // A real shape with few layers and words.
 struct Made {
@@ -79,8 +72,9 @@ constexpr uint32_t kMaxRows = 512, kPast = 70;
 
 class Passes {
  public:
-  Passes(const Card& card, const std::string& path, KvType kv_type, bool fuse) : kv_type_(kv_type) {
-    auto backend = GpuBackend::open(testing::recording_api(card.target), 0);
+  Passes(const char* device_class, const std::string& path, KvType kv_type, bool fuse) : kv_type_(kv_type) {
+    const gpu::Target& target = gpu::find_device_class(device_class)->target;
+    auto backend = GpuBackend::open(testing::recording_api(target), 0);
     EXPECT_TRUE(backend.ok()) << backend.error().message;
     model_ = LoadedModel::open_on(std::move(*backend), path, nullptr, 1, fuse);
   }
@@ -192,16 +186,16 @@ class Launches : public ::testing::Test {
     }
   }
 
-  void check(const std::string& model, const std::string& path, std::span<const Card> cards) {
-    for (const Card& card : cards) {
+  void check(const std::string& model, const std::string& path, std::span<const char* const> classes) {
+    for (const char* const device_class : classes) {
       for (const KvType kv_type : {KvType::f16, KvType::f32}) {
         for (const bool fuse : {true, false}) {
           if (kv_type == KvType::f32 && !fuse) continue;
-          Passes passes(card, path, kv_type, fuse);
+          Passes passes(device_class, path, kv_type, fuse);
           ASSERT_FALSE(HasFailure()) << model;
           if (!passes.reserve()) return;
-          const std::string name = fmt::format("{} {} {}{}", model, card.name, kv_type == KvType::f16 ? "f16" : "f32",
-                                               fuse ? "" : " unfused");
+          const std::string name = fmt::format("{} {} {}{}", model, device_class,
+                                               kv_type == KvType::f16 ? "f16" : "f32", fuse ? "" : " unfused");
           compare(name + " settled", passes.settled());
           compare(name + " by stage", passes.by_stage());
         }
@@ -239,7 +233,7 @@ TEST_F(Launches, OfRealShapesAreThoseWrittenDown) {
     const std::string path = dir.file("m.gguf");
     const auto written = gguf::synthesize(path, shape, *gguf::find_mix(made.mix), {.sparse = true});
     ASSERT_TRUE(written.ok()) << written.error().message;
-    check(fmt::format("{} {}", made.shape, made.mix), path, kCards);
+    check(fmt::format("{} {}", made.shape, made.mix), path, kClasses);
   }
 }
 
@@ -252,12 +246,12 @@ TEST_F(Launches, OfAPassStageByStageAreThoseOfAWholePass) {
     const testing::TempDir dir;
     const std::string path = dir.file("m.gguf");
     ASSERT_TRUE(gguf::synthesize(path, shape, *gguf::find_mix("Q4_K_M"), {.sparse = true}).ok());
-    for (const Card& card : kCards) {
-      Passes whole(card, path, KvType::f16, true), by_stage(card, path, KvType::f16, true);
+    for (const char* const device_class : kClasses) {
+      Passes whole(device_class, path, KvType::f16, true), by_stage(device_class, path, KvType::f16, true);
       ASSERT_TRUE(whole.reserve());
       const std::string expected = without_extents(whole.settled_once());
       ASSERT_TRUE(by_stage.reserve());
-      EXPECT_TRUE(without_extents(by_stage.by_stage()) == expected) << shape_name << " on " << card.name;
+      EXPECT_TRUE(without_extents(by_stage.by_stage()) == expected) << shape_name << " on " << device_class;
       EXPECT_GT(expected.size(), 10000u);
     }
   }
@@ -267,8 +261,7 @@ TEST_F(Launches, OfFamiliesAreThoseWrittenDown) {
   for (const std::string& name : testing::kTinyModels) {
     const std::string path = testing::model_file(name);
     if (path.empty()) continue;  // not one of those that are made here
-    const Card cards[] = {kCards[0], kCards[2]};
-    check(name, path, cards);
+    check(name, path, std::array{"hopper", "cdna3"});
   }
   EXPECT_TRUE(n_compared_ >= 40 || std::getenv("ROCMFORGE_TEST_LAUNCHES") != nullptr) << "models are missing";
 }

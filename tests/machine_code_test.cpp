@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpu/device_class.h"
+#include "gpu/pass_view.h"
 #include "gpu/self_test.h"
 #include "support/machine_target.h"
 
@@ -32,6 +34,28 @@ TEST_P(MachineCodeSelfTest, Passes) {
 const auto target_name = [](const auto& test) { return test.param; };
 INSTANTIATE_TEST_SUITE_P(, MachineCodeSelfTest, kMainTargets, target_name);
 INSTANTIATE_TEST_SUITE_P(OtherTargets, MachineCodeSelfTest, kOtherTargets, target_name);
+
+// ---- what kernels are chosen by ----
+
+// The first: a target; the second: the class that stands for it where no card is.
+class MachineCodeClass : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(MachineCodeClass, IsWhatItsCardsReport) {
+  const auto& [target, class_name] = GetParam();
+  RF_NEED_MACHINE_TARGET(backend, target);
+  const gpu::Target reported = *gpu::target_of(**backend), expected = gpu::find_device_class(class_name)->target;
+  EXPECT_EQ(reported.wave, expected.wave);
+  EXPECT_EQ(reported.has_hopper, expected.has_hopper);
+  EXPECT_EQ(reported.has_mma, expected.has_mma);
+  EXPECT_EQ(reported.has_matrix_unit, expected.has_matrix_unit);
+  EXPECT_EQ(reported.tile_order, expected.tile_order);
+}
+
+INSTANTIATE_TEST_SUITE_P(, MachineCodeClass,
+                         Values(std::pair("gfx90a", "cdna2"), std::pair("gfx942", "cdna3"),
+                                std::pair("gfx1030", "rdna2"), std::pair("gfx1100", "rdna3"),
+                                std::pair("gfx1201", "rdna4")),
+                         [](const auto& test) { return test.param.second; });
 
 // ---- small models: prompts in tiles, and a few rows at a time ----
 

@@ -36,6 +36,30 @@ void store_row(std::byte* head, const float* row, uint32_t size, KvType type, co
   }
 }
 
+// The first position that a row at `position` looks at.
+uint32_t begin_at(const Attend& step, uint32_t position) {
+  if (step.chunk != 0) return position / step.chunk * step.chunk;
+  return step.window == 0 || position < step.window ? 0 : position + 1 - step.window;
+}
+
+// A cap and what distance costs are applied to scaled scores, which are then not scaled again.
+float scale_of(const Attend& step) {
+  return step.softcap == 0 && step.alibi_bias == 0 ? step.scale : 1.0f;
+}
+// `distance`: of the first position from the query's.
+void cap_or_bias(float* scores, uint32_t n, const Attend& step, uint32_t head, uint32_t distance) {
+  if (step.softcap != 0) {
+    for (uint32_t j = 0; j < n; j++) scores[j] *= step.scale;
+    cap(scores, n, step.softcap);
+  }
+  if (step.alibi_bias != 0) {
+    const float slope = alibi_slope(step.alibi_bias, step.n_heads, head);
+    for (uint32_t j = 0; j < n; j++) {
+      scores[j] = scores[j] * step.scale - slope * static_cast<float>(distance - j);
+    }
+  }
+}
+
 }  // namespace
 
 void store_head(const KvCache& cache, const Kernels& kernels, const BatchSequence& sequence, uint32_t position,
@@ -92,13 +116,10 @@ void Attention::attend(float* out, const float* q, const Attend& step, std::span
   });
 }
 
-void Attention::run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
-                    const Task& task, const Task* next_task, Scratch& s) const {
+// One query for each row and query head of the task, with nothing looked at.
+void Attention::begin(Scratch& s, float* out, const float* q, const Attend& step, const Task& task) {
   const uint32_t group = step.n_heads / step.n_kv_heads;
   const uint32_t n_queries = task.n_rows * group;
-  const uint32_t value_size = step.value_head();
-  const auto weighted_sum = cache.shape().type == KvType::f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
-
   s.q.clear();
   s.out.clear();
   s.score_rows.clear();
@@ -109,19 +130,35 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
     const size_t row = task.sequence->first_row + task.first_row + i / group;
     const size_t head = row * step.n_heads + task.kv_head * group + i % group;
     s.q.push_back(q + head * step.head_size);
-    s.out.push_back(out + head * value_size);
+    s.out.push_back(out + head * step.value_head());
     s.score_rows.push_back(s.scores.data() + size_t{i} * kPageTokens);
-    std::fill_n(s.out.back(), value_size, 0.0f);
+    std::fill_n(s.out.back(), step.value_head(), 0.0f);
   }
+}
+
+// Divides the sums by those of their weights.
+void Attention::finish(const Scratch& s, const Attend& step, std::span<const float> sinks, const Task& task) {
+  const uint32_t group = step.n_heads / step.n_kv_heads;
+  const float scale = scale_of(step);
+  for (size_t i = 0; i < s.out.size(); i++) {
+    double sum = s.softmax[i].sum;
+    if (!sinks.empty()) {
+      sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.softmax[i].largest);
+    }
+    const auto share = static_cast<float>(1.0 / sum);
+    for (uint32_t d = 0; d < step.value_head(); d++) s.out[i][d] *= share;
+  }
+}
+
+void Attention::run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
+                    const Task& task, const Task* next_task, Scratch& s) const {
+  const uint32_t group = step.n_heads / step.n_kv_heads;
+  const auto weighted_sum = cache.shape().type == KvType::f16 ? kernels_.weighted_sum_f16 : kernels_.weighted_sum_f32;
+  begin(s, out, q, step, task);
 
   const uint32_t first_position = task.sequence->first_position + task.first_row;
   const uint32_t last_page = first_position / kPageTokens;  // of every row of the task
-  // The first position that a row looks at, and query i.
-  const auto begin_at = [&](uint32_t position) {
-    if (step.chunk != 0) return position / step.chunk * step.chunk;
-    return step.window == 0 || position < step.window ? 0 : position + 1 - step.window;
-  };
-  const auto begin_of = [&](uint32_t i) { return begin_at(first_position + i / group); };
+  const auto begin_of = [&](uint32_t i) { return begin_at(step, first_position + i / group); };
   const auto keys_of = [&](const Task& of, uint32_t page, uint32_t n_positions) {
     return cache.keys(cache.page_of(*of.sequence, step.layer, page), step.layer, of.kv_head, step.head_size,
                       n_positions);
@@ -129,16 +166,15 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
   const void* keys_of_next_task = nullptr;
   if (next_task != nullptr) {
     const uint32_t position = next_task->sequence->first_position + next_task->first_row;
-    keys_of_next_task = keys_of(*next_task, begin_at(position) / kPageTokens, kPageTokens).data;
+    keys_of_next_task = keys_of(*next_task, begin_at(step, position) / kPageTokens, kPageTokens).data;
   }
-  // A cap and what distance costs are applied to scaled scores, which are then not scaled again.
-  const float scale = step.softcap == 0 && step.alibi_bias == 0 ? step.scale : 1.0f;
+  const float scale = scale_of(step);
 
   // Queries [first, first + n) against the first n_positions of page p of the sequence.
   const auto take_page = [&](uint32_t p_index, uint32_t n_positions, uint32_t first, uint32_t n) {
     const FloatRows keys = keys_of(task, p_index, n_positions);
     const FloatRows values = cache.values(cache.page_of(*task.sequence, step.layer, p_index), step.layer, task.kv_head,
-                                          value_size, n_positions);
+                                          step.value_head(), n_positions);
     weighted_sum(keys, {&s.q[first], &s.score_rows[first], n, 0}, nullptr, values.data);
     for (uint32_t i = first; i < first + n; i++) {
       float* scores = s.score_rows[i];
@@ -148,38 +184,21 @@ void Attention::run(float* out, const float* q, const Attend& step, std::span<co
       std::fill_n(scores, n_before, 0.0f);
       s.keep[i] = 1.0f;
       if (n_before == n_positions) continue;
-      scores += n_before;
-      const uint32_t n_scores = n_positions - n_before;
-      if (step.softcap != 0) {
-        for (uint32_t j = 0; j < n_scores; j++) scores[j] *= step.scale;
-        cap(scores, n_scores, step.softcap);
-      }
-      if (step.alibi_bias != 0) {
-        const float slope = alibi_slope(step.alibi_bias, step.n_heads, task.kv_head * group + i % group);
-        const uint32_t distance = first_position + i / group - page_begin - n_before;  // of the first of them
-        for (uint32_t j = 0; j < n_scores; j++) {
-          scores[j] = scores[j] * step.scale - slope * static_cast<float>(distance - j);
-        }
-      }
-      s.keep[i] = kernels_.add_scores(s.softmax[i], scores, n_scores, scale);
+      const uint32_t distance = first_position + i / group - page_begin - n_before;
+      cap_or_bias(scores + n_before, n_positions - n_before, step, task.kv_head * group + i % group, distance);
+      s.keep[i] = kernels_.add_scores(s.softmax[i], scores + n_before, n_positions - n_before, scale);
     }
     weighted_sum(values, {&s.score_rows[first], &s.out[first], n, 0}, &s.keep[first],
                  p_index < last_page ? keys_of(task, p_index + 1, n_positions).data : keys_of_next_task);
   };
 
   // The first query looks back furthest.
-  for (uint32_t p = begin_of(0) / kPageTokens; p < last_page; p++) take_page(p, kPageTokens, 0, n_queries);
+  for (uint32_t p = begin_of(0) / kPageTokens; p < last_page; p++) take_page(p, kPageTokens, 0, task.n_rows * group);
   for (uint32_t r = 0; r < task.n_rows; r++) {
     const uint32_t n_positions = (first_position + r) % kPageTokens + 1;
     take_page(last_page, n_positions, r * group, group);
   }
-  for (uint32_t i = 0; i < n_queries; i++) {
-    double sum = s.softmax[i].sum;
-    if (!sinks.empty())
-      sum += std::exp(double{sinks[task.kv_head * group + i % group]} - double{scale} * s.softmax[i].largest);
-    const auto share = static_cast<float>(1.0 / sum);
-    for (uint32_t d = 0; d < value_size; d++) s.out[i][d] *= share;
-  }
+  finish(s, step, sinks, task);
 }
 
 }  // namespace rocmforge::cpu

@@ -50,6 +50,8 @@ class Attention {
     uint32_t n_rows;
     uint32_t kv_head;
   };
+  static void begin(Scratch& scratch, float* out, const float* q, const Attend& step, const Task& task);
+  static void finish(const Scratch& scratch, const Attend& step, std::span<const float> sinks, const Task& task);
   // `next`, if any: the task that probably follows on this thread.
   void run(float* out, const float* q, const Attend& step, std::span<const float> sinks, const KvCache& cache,
            const Task& task, const Task* next, Scratch& scratch) const;

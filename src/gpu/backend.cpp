@@ -220,6 +220,26 @@ Result<void> GpuBackend::run_settled(std::span<const std::span<const Step>> stag
   return placement_.mark_read(stream_);
 }
 
+// With the extent that the same pass has in run_settled().
+Result<void> GpuBackend::run_each(std::span<const std::span<const Step>> stages, const Batch& batch,
+                                  const WeightStore& weights,
+                                  const std::function<void(const gpu::PassPlan& pass, size_t entry)>& after) {
+  TRY(begin_pass(batch));
+  const gpu::PassPlan plan = TRY(gpu::plan_pass(Runner::facts_of(*this, weights), stages));
+  const gpu::BatchViews views = TRY(batch_.copy(batch, stream_));
+  Runner::Extent extent{max_positions_, n_rows_};
+  if (!gpu::Recordings::takes(batch)) {
+    extent = {batch_.longest(), static_cast<uint32_t>(batch.sequences.size()), batch_.fewest_rows(),
+              batch_.most_rows()};
+  }
+  const Runner runner(*this, views, extent, weights);
+  for (size_t i = 0; i < plan.steps.size(); i++) {
+    TRY(runner.run({&plan.steps[i], 1}));
+    after(plan, i);
+  }
+  return placement_.mark_read(stream_);
+}
+
 // The one that is offered.
 Result<void> GpuBackend::take_batch() {
   const gpu::TakeBatchArgs args = batch_.take_args();

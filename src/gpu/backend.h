@@ -61,6 +61,10 @@ class GpuBackend final : public Backend {
   Result<void> run_part(const PassPart& part, const Batch& batch, const WeightStore& weights) override;
   Result<void> run_settled(std::span<const std::span<const Step>> stages, const Batch& batch,
                            const WeightStore& weights) override;
+  // A pass of resident weights, launched and neither recorded nor replayed; `after` is called behind each entry of its
+  // plan (gpu/pass_view.h).
+  Result<void> run_each(std::span<const std::span<const Step>> stages, const Batch& batch, const WeightStore& weights,
+                        const std::function<void(const gpu::PassPlan& pass, size_t entry)>& after);
   Result<void> read(std::span<float> out, SlotId slot) override;
   Result<std::span<const RowCandidates>> read_candidates(uint32_t n, SlotId logits) override;
   Result<std::span<const RowCandidates>> read_allowed_candidates(std::span<const AllowedTokens> rows,

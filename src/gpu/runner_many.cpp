@@ -37,23 +37,9 @@ FormatKernel kernel_of(ManyKind kind) {
   RF_UNREACHABLE("a ManyKind outside its enum");
 }
 
-// The kernel for weights of two formats.
-std::optional<FixedKernel> pair_kernel(DType first, DType second, ManyKind kind) {
-  if (second != DType::q6_k || (first != DType::q4_k && first != DType::q5_k)) return std::nullopt;
-  const bool is_q4 = first == DType::q4_k;
-  switch (kind) {
-    case ManyKind::rows_8:
-      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_8 : FixedKernel::stream_many_q5_k_q6_k_rows_8;
-    case ManyKind::rows_16:
-      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_16 : FixedKernel::stream_many_q5_k_q6_k_rows_16;
-    case ManyKind::rows_32:
-      return is_q4 ? FixedKernel::stream_many_q4_k_q6_k_rows_32 : FixedKernel::stream_many_q5_k_q6_k_rows_32;
-    case ManyKind::wide_8:
-    case ManyKind::wide_16:
-    case ManyKind::wide_32:
-      return std::nullopt;
-  }
-  RF_UNREACHABLE("a ManyKind outside its enum");
+// Wide weights have no kernel for two formats.
+bool takes_pairs(ManyKind kind) {
+  return kind == ManyKind::rows_8 || kind == ManyKind::rows_16 || kind == ManyKind::rows_32;
 }
 
 // Rows from `row` on, `n` of them.
@@ -113,9 +99,7 @@ Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> parts, gpu::M
   const uint32_t n_blocks = gpu::many_clusters(shape(parts.front())), cluster = shape(parts.front()).cluster;
   const gpu::Grid grid{n_blocks, 1, cluster, cluster};
   const uint32_t n_threads = shape(parts.front()).threads();
-  const auto kernel =
-      parts.size() == 2 ? pair_kernel(parts[0].dtype, parts[1].dtype, kind) : std::optional<FixedKernel>();
-  if (kernel) {
+  if (parts.size() == 2 && takes_pairs(kind) && gpu::has_pair_kernels(parts[0].dtype, parts[1].dtype)) {
     // So that neither has many more bytes for a cluster than the other.
     const auto bytes = [&](const StreamPart& part) {
       return uint64_t{part.n_strips} * gpu::strip_shape(part.dtype).stage_bytes;
@@ -127,7 +111,8 @@ Result<void> GpuBackend::Runner::launch_many(std::span<StreamPart> parts, gpu::M
     args.first.n_blocks = args.second.first_block = n_blocks - second;
     args.second.n_blocks = second;
     const uint32_t n_bytes = std::max(shared_bytes(parts[0]), shared_bytes(parts[1]));
-    return launch(TRY(self_.kernels_.get(*kernel)), {grid, n_threads, n_bytes}, args);
+    return launch(TRY(self_.kernels_.get(kernel_of(kind), parts[0].dtype, parts[1].dtype)), {grid, n_threads, n_bytes},
+                  args);
   }
   for (StreamPart& part : parts) {
     part.args.n_blocks = n_blocks;

@@ -14,26 +14,6 @@ using gpu::FormatKernel;
 using gpu::ProductRoute;
 using gpu::RowsArgs;
 
-namespace {
-
-// The kernel for weights of two formats.
-std::optional<FixedKernel> pair_kernel(DType first, DType second, uint32_t at_once) {
-  if (second != DType::q6_k) return std::nullopt;
-  if (first == DType::q4_k) {
-    return at_once == 32   ? FixedKernel::stream_rows_q4_k_q6_k_32
-           : at_once == 64 ? FixedKernel::stream_rows_q4_k_q6_k_64
-                           : FixedKernel::stream_rows_q4_k_q6_k_128;
-  }
-  if (first == DType::q5_k) {
-    return at_once == 32   ? FixedKernel::stream_rows_q5_k_q6_k_32
-           : at_once == 64 ? FixedKernel::stream_rows_q5_k_q6_k_64
-                           : FixedKernel::stream_rows_q5_k_q6_k_128;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 gpu::ManyOrders GpuBackend::Runner::orders_of(const Matmul& product, uint8_t* to) const {
   const uint32_t rows = n_rows(product.in), n_pieces = slot(product.in).width / gpu::kStreamColumns;
   gpu::ManyOrders orders{.layout = gpu::ManyLayout::panels, .rows_at_once = gpu::rows_at_once(rows)};
@@ -92,15 +72,17 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
   const auto shared_bytes = [&](const StreamPart& part) {
     return gpu::rows_shared_bytes(gpu::strip_shape(part.dtype), at_once);
   };
-  const auto kernel =
-      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype, at_once) : std::optional<FixedKernel>();
-  if (kernel && n_tiles <= gpu::kStreamBlocks) {
+  const FormatKernel kernel = at_once == 32   ? FormatKernel::rows_32
+                              : at_once == 64 ? FormatKernel::rows_64
+                                              : FormatKernel::rows_128;
+  if (formats.size() == 2 && gpu::has_pair_kernels(formats[0].dtype, formats[1].dtype) &&
+      n_tiles <= gpu::kStreamBlocks) {
     gpu::RowsPairArgs both{products[0], products[1]};
     divide(both, n_pieces);
     both.second.first_block = both.first.n_blocks;
     both.second.partial += uint64_t{both.first.n_blocks} * gpu::kRowsTileSums;
     both.second.counters += 2 * both.first.n_tiles;
-    return launch(TRY(self_.kernels_.get(*kernel)),
+    return launch(TRY(self_.kernels_.get(kernel, formats[0].dtype, formats[1].dtype)),
                   {{both.first.n_blocks + both.second.n_blocks},
                    gpu::rows_threads(at_once),
                    std::max(shared_bytes(formats[0]), shared_bytes(formats[1]))},
@@ -110,10 +92,7 @@ Result<void> GpuBackend::Runner::launch_rows(std::span<const StreamPart> formats
     RowsArgs& args = products[i];
     args.n_shares = facts_.shares_of(args.n_tiles, n_pieces);
     args.n_blocks = std::min(args.n_tiles * args.n_shares, gpu::kStreamBlocks);
-    const FormatKernel of_format = at_once == 32   ? FormatKernel::rows_32
-                                   : at_once == 64 ? FormatKernel::rows_64
-                                                   : FormatKernel::rows_128;
-    TRY(launch(TRY(self_.kernels_.get(of_format, formats[i].dtype)),
+    TRY(launch(TRY(self_.kernels_.get(kernel, formats[i].dtype)),
                {{args.n_blocks}, gpu::rows_threads(at_once), shared_bytes(formats[i])}, args));
   }
   return {};

@@ -42,13 +42,6 @@ bool is_of_floats(DType dtype) {
 uint32_t threads_of(DType dtype, uint32_t rows) {
   return is_of_floats(dtype) ? gpu::float_stream_threads(rows) : gpu::kStreamThreads;
 }
-// The kernel for one row and weights of two formats.
-std::optional<FixedKernel> pair_kernel(DType first, DType second) {
-  if (second != DType::q6_k) return std::nullopt;
-  if (first == DType::q4_k) return FixedKernel::stream_q4_k_q6_k_1;
-  if (first == DType::q5_k) return FixedKernel::stream_q5_k_q6_k_1;
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -127,9 +120,8 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
         gpu::most_items(part.n_strips, part.args.n_blocks) * (part.args.activated != nullptr ? 2 : 1);
     return gpu::stream_shared_bytes_of(part.dtype, part.args.width / gpu::kStreamColumns, rows, n_items);
   };
-  const auto kernel =
-      formats.size() == 2 ? pair_kernel(formats[0].dtype, formats[1].dtype) : std::optional<FixedKernel>();
-  if (kernel && formats[0].n_strips + formats[1].n_strips >= gpu::kStreamBlocks) {
+  if (formats.size() == 2 && gpu::has_pair_kernels(formats[0].dtype, formats[1].dtype) &&
+      formats[0].n_strips + formats[1].n_strips >= gpu::kStreamBlocks) {
     uint64_t least = UINT64_MAX;
     for (uint32_t n = 1; n < gpu::kStreamBlocks; n++) {
       const auto bytes = [&](const StreamPart& part, uint32_t n_blocks) {
@@ -147,7 +139,8 @@ Result<void> GpuBackend::Runner::launch_streams(std::span<StreamPart> formats) c
       gpu::divide_stream(args.first, formats[0].n_strips, 0, args.first.n_blocks);
       gpu::divide_stream(args.second, formats[1].n_strips, args.first.n_blocks, args.second.n_blocks);
       args.second.normed = nullptr;
-      return launch(TRY(self_.kernels_.get(*kernel)), {{gpu::kStreamBlocks}, gpu::kStreamThreads, bytes}, args);
+      return launch(TRY(self_.kernels_.get(FormatKernel::stream_1, formats[0].dtype, formats[1].dtype)),
+                    {{gpu::kStreamBlocks}, gpu::kStreamThreads, bytes}, args);
     }
   }
   for (StreamPart& part : formats) {

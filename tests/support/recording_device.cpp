@@ -8,8 +8,10 @@
 #include <cstring>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
+#include "gpu/dry_device.h"
 #include "gpu/kernels/attend.h"
 #include "gpu/kernels/attend_rows_hopper.h"
 #include "gpu/kernels/attend_tiles.h"
@@ -37,20 +39,8 @@
 
 namespace rocmforge::gpu {
 
-struct GpuStream {};
-struct GpuEvent {};
 struct GpuGraph {
   size_t number;
-};
-struct GpuKernel {
-  std::string file, name;
-};
-struct GpuDevice {
-  Target target;
-  uint64_t next_address = uint64_t{1} << 44;
-  uint64_t target_at = 0;  // where describe_target wrote
-  size_t n_graphs = 0;
-  std::map<std::string, GpuKernel> kernels;
 };
 
 }  // namespace rocmforge::gpu
@@ -60,11 +50,10 @@ namespace {
 
 using namespace gpu;
 
-constexpr uint64_t kDeviceBytes = uint64_t{1} << 40;
-
-Target next_target{};
 Recording recording;
 std::map<void*, size_t> pinned;
+std::map<GpuDevice*, size_t> n_graphs;
+const GpuApi* dry = nullptr;
 
 // Which bytes of a kernel's arguments mean nothing.
 using Mask = std::vector<std::byte>;
@@ -180,9 +169,11 @@ const std::vector<Arguments>& all_arguments() {
   return all;
 }
 
-const Mask& find_mask(const GpuKernel& kernel, size_t n_bytes) {
+const Mask& find_mask(const DryLaunch& launch) {
   for (const Arguments& one : all_arguments()) {
-    if (one.file == kernel.file && kernel.name.starts_with(one.name) && one.mask.size() == n_bytes) return one.mask;
+    if (one.file == launch.file && launch.kernel.starts_with(one.name) && one.mask.size() == launch.args.size()) {
+      return one.mask;
+    }
   }
   RF_UNREACHABLE("a kernel whose arguments are not in the list");
 }
@@ -191,25 +182,13 @@ GpuStatus ok() {
   return GpuStatus::ok;
 }
 
-GpuStatus info(uint32_t, GpuDeviceInfo* out) {
-  *out = {};
-  std::strcpy(out->name, "recording");
-  out->memory_bytes = kDeviceBytes;
-  return ok();
-}
-
-GpuStatus allocate(GpuDevice* device, size_t n_bytes, void** out) {
-  *out = reinterpret_cast<void*>(device->next_address);
-  device->next_address += (n_bytes + 4095) / 4096 * 4096 + 4096;
-  return ok();
-}
-
 // At addresses that are the same in every process: kernels take some of them.
 GpuStatus allocate_host(GpuDevice*, size_t n_bytes, void** out) {
   uint64_t at = uint64_t{3} << 44;
   for (const auto& [address, n] : pinned) {
     if (reinterpret_cast<uint64_t>(address) == at) at += uint64_t{1} << 32;
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   void* made = mmap(reinterpret_cast<void*>(at), n_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (made == MAP_FAILED) return GpuStatus::out_of_memory;
@@ -224,98 +203,49 @@ GpuStatus release_host(GpuDevice*, void* memory) {
   return ok();
 }
 
-// Only the device's own description is ever there to be read.
-GpuStatus copy(GpuDevice* device, void* to, const void* from, size_t n_bytes, CopyKind kind, GpuStream*) {
-  if (kind != CopyKind::to_host) return ok();
-  std::memset(to, 0, n_bytes);
-  if (reinterpret_cast<uint64_t>(from) == device->target_at) std::memcpy(to, &device->target, sizeof(Target));
-  return ok();
-}
-
-GpuStatus find(GpuDevice* device, const char* file, const char* name, GpuKernel** out) {
-  *out = &device->kernels.try_emplace(name, file, name).first->second;
-  return ok();
-}
-
-GpuStatus launch(GpuDevice* device, GpuKernel* kernel, LaunchShape shape, const void* args, size_t n_bytes,
-                 GpuStream*) {
-  if (kernel->name == "describe_target") {
-    TargetArgs to{};
-    std::memcpy(&to, args, sizeof to);
-    device->target_at = reinterpret_cast<uint64_t>(to.out);
-    return ok();
-  }
-  const Mask& mask = find_mask(*kernel, n_bytes);
-  const auto* bytes = static_cast<const std::byte*>(args);
-  std::string line =
-      fmt::format("{} grid {} {} {} {} threads {} shared {}{}:", kernel->name, shape.grid.x, shape.grid.y, shape.grid.z,
-                  shape.grid.cluster, shape.n_threads, shape.shared_bytes, shape.overlaps ? " overlaps" : "");
-  for (size_t at = 0; at < n_bytes; at += 8) {
+void record(const DryLaunch& launch) {
+  const Mask& mask = find_mask(launch);
+  const LaunchShape& shape = launch.shape;
+  std::string line = fmt::format("{} grid {} {} {} {} threads {} shared {}{}:", launch.kernel, shape.grid.x,
+                                 shape.grid.y, shape.grid.z, shape.grid.cluster, shape.n_threads, shape.shared_bytes,
+                                 shape.overlaps ? " overlaps" : "");
+  for (size_t at = 0; at < launch.args.size(); at += 8) {
     uint64_t word = 0;
-    for (size_t i = std::min<size_t>(8, n_bytes - at); i-- > 0;) {
-      word = word << 8 | std::to_integer<uint64_t>(bytes[at + i] & mask[at + i]);
+    for (size_t i = std::min<size_t>(8, launch.args.size() - at); i-- > 0;) {
+      word = word << 8 | std::to_integer<uint64_t>(launch.args[at + i] & mask[at + i]);
     }
     line += fmt::format(" {:x}", word);
   }
   recording.lines.push_back(std::move(line));
-  return ok();
 }
 
 GpuStatus end_capture(GpuDevice* device, GpuStream*, GpuGraph** out) {
-  *out = new GpuGraph{device->n_graphs++};
+  *out = new GpuGraph{n_graphs[device]++};
   recording.lines.push_back(fmt::format("graph {} ends", (*out)->number));
   return ok();
 }
 
-template <class Handle>
-GpuStatus make(GpuDevice*, Handle** out) {
-  *out = new Handle{};
-  return ok();
+GpuApi recording_table() {
+  GpuApi api = *dry;
+  api.module = "recording";
+  api.close = [](GpuDevice* device) {
+    n_graphs.erase(device);
+    dry->close(device);
+  };
+  api.allocate_host = allocate_host;
+  api.release_host = release_host;
+  api.begin_capture = [](GpuDevice*, GpuStream*) {
+    recording.lines.emplace_back("graph begins");
+    return ok();
+  };
+  api.end_capture = end_capture;
+  api.launch_graph = [](GpuDevice*, GpuGraph* graph, GpuStream*) {
+    recording.lines.push_back(fmt::format("graph {} is launched", graph->number));
+    return ok();
+  };
+  api.drop_graph = [](GpuDevice*, GpuGraph* graph) { delete graph; };
+  return api;
 }
-template <class Handle>
-void drop(GpuDevice*, Handle* handle) {
-  delete handle;
-}
-
-constexpr GpuApi kApi = {
-    .version = kApiVersion,
-    .module = "recording",
-    .targets = "",
-    .last_error = [] { return ""; },
-    .count = [](uint32_t* n) { return *n = 1, ok(); },
-    .info = info,
-    .open = [](uint32_t, GpuDevice** out) { return *out = new GpuDevice{.target = next_target, .kernels = {}}, ok(); },
-    .close = [](GpuDevice* device) { delete device; },
-    .memory = [](GpuDevice*, uint64_t* n_free, uint64_t* n_all) { return *n_free = *n_all = kDeviceBytes, ok(); },
-    .allocate = allocate,
-    .release = [](GpuDevice*, void*) { return ok(); },
-    .allocate_host = allocate_host,
-    .release_host = release_host,
-    .make_stream = make<GpuStream>,
-    .drop_stream = drop<GpuStream>,
-    .finish_stream = [](GpuDevice*, GpuStream*) { return ok(); },
-    .make_event = make<GpuEvent>,
-    .drop_event = drop<GpuEvent>,
-    .record = [](GpuDevice*, GpuEvent*, GpuStream*) { return ok(); },
-    .wait = [](GpuDevice*, GpuStream*, GpuEvent*) { return ok(); },
-    .finish_event = [](GpuDevice*, GpuEvent*) { return ok(); },
-    .copy = copy,
-    .fill = [](GpuDevice*, void*, uint8_t, size_t, GpuStream*) { return ok(); },
-    .find = find,
-    .launch = launch,
-    .begin_capture =
-        [](GpuDevice*, GpuStream*) {
-          recording.lines.emplace_back("graph begins");
-          return ok();
-        },
-    .end_capture = end_capture,
-    .launch_graph =
-        [](GpuDevice*, GpuGraph* graph, GpuStream*) {
-          recording.lines.push_back(fmt::format("graph {} is launched", graph->number));
-          return ok();
-        },
-    .drop_graph = drop<GpuGraph>,
-};
 
 }  // namespace
 
@@ -337,7 +267,8 @@ std::string Recording::text() const {
 }
 
 const GpuApi& recording_api(const Target& target) {
-  next_target = target;
+  dry = &dry_api({"recording", target, record});
+  static const GpuApi kApi = recording_table();
   return kApi;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
-// A device that runs nothing: it writes down what is put on its streams. Device memory has made-up addresses and no
-// storage, so that models of any size cost nothing, and the same calls give the same text in every process. It stands
-// for cards that are not here: which kernels they would run, in what order and with what arguments.
+// A device that runs nothing (gpu/dry_device.h) and writes down what is put on its streams: which kernels a card would
+// run, in what order and with what arguments. The same calls give the same text in every process.
 //
 // Threads: one at a time.
 

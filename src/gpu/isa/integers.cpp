@@ -182,6 +182,34 @@ void v_dot4c_i32_i8(Wave& w, const Instruction& i) {  // the destination is the 
   }
 }
 
+// Half words, double words, carries and dot products.
+void add_other_widths(Table& t) {
+  t["v_add_u16"] = t["v_add_nc_u16"] = kHalf2<([](U a, U b) { return a + b; })>;
+  t["v_sub_u16"] = t["v_sub_nc_u16"] = kHalf2<([](U a, U b) { return a - b; })>;
+  t["v_mul_lo_u16"] = kHalf2<([](U a, U b) { return a * b; })>;
+  t["v_lshrrev_b16"] = kHalf2<([](U a, U b) { return b >> (a & 15); })>;
+  t["v_lshlrev_b16"] = kHalf2<([](U a, U b) { return b << (a & 15); })>;
+  t["v_ashrrev_i16"] = kHalf2<([](U a, U b) { return static_cast<U>(static_cast<int16_t>(b) >> (a & 15)); })>;
+  t["v_mad_u16"] = {v_mad_u16<false>};
+  t["v_mad_legacy_u16"] = {v_mad_u16<true>};
+  t["v_lshlrev_b64"] = {shift64<([](D a, U n) { return a << n; })>};
+  t["v_lshrrev_b64"] = {shift64<([](D a, U n) { return a >> n; })>};
+  t["v_ashrrev_i64"] = {shift64<([](D a, U n) { return static_cast<D>(static_cast<int64_t>(a) >> n); })>};
+  t["v_mov_b64"] = {v_mov_b64};
+  t["v_lshl_add_u64"] = {v_lshl_add_u64};
+  t["v_mad_u64_u32"] = t["v_mad_co_u64_u32"] = {v_mad_u64_u32};
+  t["v_add_co_u32"] = {with_carry<false, false, false>};
+  t["v_add_co_ci_u32"] = t["v_addc_co_u32"] = {with_carry<false, false, true>};
+  t["v_sub_co_u32"] = {with_carry<true, false, false>};
+  t["v_sub_co_ci_u32"] = t["v_subb_co_u32"] = {with_carry<true, false, true>};
+  t["v_subrev_co_u32"] = {with_carry<true, true, false>};
+  t["v_subrev_co_ci_u32"] = t["v_subbrev_co_u32"] = {with_carry<true, true, true>};
+  t["v_cndmask_b32"] = {v_cndmask_b32, kSdwa};
+  t["v_dot4_i32_iu8"] = {v_dot4_i32_iu8, kPacked};
+  t["v_dot4_i32_i8"] = kWord3<dot4_signed>;
+  t["v_dot4c_i32_i8"] = {v_dot4c_i32_i8};
+}
+
 }  // namespace
 
 void add_integers(Table& t) {
@@ -240,30 +268,7 @@ void add_integers(Table& t) {
   t["v_perm_b32"] = kWord3<perm>;
   t["v_alignbit_b32"] =
       kWord3<([](U a, U b, U c) { return static_cast<U>((static_cast<D>(a) << 32 | b) >> (c & 31)); })>;
-  t["v_add_u16"] = t["v_add_nc_u16"] = kHalf2<([](U a, U b) { return a + b; })>;
-  t["v_sub_u16"] = t["v_sub_nc_u16"] = kHalf2<([](U a, U b) { return a - b; })>;
-  t["v_mul_lo_u16"] = kHalf2<([](U a, U b) { return a * b; })>;
-  t["v_lshrrev_b16"] = kHalf2<([](U a, U b) { return b >> (a & 15); })>;
-  t["v_lshlrev_b16"] = kHalf2<([](U a, U b) { return b << (a & 15); })>;
-  t["v_ashrrev_i16"] = kHalf2<([](U a, U b) { return static_cast<U>(static_cast<int16_t>(b) >> (a & 15)); })>;
-  t["v_mad_u16"] = {v_mad_u16<false>};
-  t["v_mad_legacy_u16"] = {v_mad_u16<true>};
-  t["v_lshlrev_b64"] = {shift64<([](D a, U n) { return a << n; })>};
-  t["v_lshrrev_b64"] = {shift64<([](D a, U n) { return a >> n; })>};
-  t["v_ashrrev_i64"] = {shift64<([](D a, U n) { return static_cast<D>(static_cast<int64_t>(a) >> n); })>};
-  t["v_mov_b64"] = {v_mov_b64};
-  t["v_lshl_add_u64"] = {v_lshl_add_u64};
-  t["v_mad_u64_u32"] = t["v_mad_co_u64_u32"] = {v_mad_u64_u32};
-  t["v_add_co_u32"] = {with_carry<false, false, false>};
-  t["v_add_co_ci_u32"] = t["v_addc_co_u32"] = {with_carry<false, false, true>};
-  t["v_sub_co_u32"] = {with_carry<true, false, false>};
-  t["v_sub_co_ci_u32"] = t["v_subb_co_u32"] = {with_carry<true, false, true>};
-  t["v_subrev_co_u32"] = {with_carry<true, true, false>};
-  t["v_subrev_co_ci_u32"] = t["v_subbrev_co_u32"] = {with_carry<true, true, true>};
-  t["v_cndmask_b32"] = {v_cndmask_b32, kSdwa};
-  t["v_dot4_i32_iu8"] = {v_dot4_i32_iu8, kPacked};
-  t["v_dot4_i32_i8"] = kWord3<dot4_signed>;
-  t["v_dot4c_i32_i8"] = {v_dot4c_i32_i8};
+  add_other_widths(t);
 }
 
 }  // namespace rocmforge::gpu::isa

@@ -398,16 +398,15 @@ RF_DEVICE void stream(const StreamArgs&) {}
   }
 RF_STRIP_FORMATS(RF_STREAM)
 
-// Weights of two formats that share their inputs, as the files of mixed formats have them.
-#define RF_STREAM_PAIR(name, First, Second)                            \
-  RF_KERNEL_EARLY(stream_##name##_1, StreamPairArgs, kStreamThreads) { \
-    if (block_x() < args.second.first_block) {                         \
-      stream<First>(args.first);                                       \
-    } else {                                                           \
-      stream<Second>(args.second);                                     \
-    }                                                                  \
+// Weights of two formats that share their inputs.
+#define RF_STREAM_PAIR(a, b, First, Second)                               \
+  RF_KERNEL_EARLY(stream_##a##_##b##_1, StreamPairArgs, kStreamThreads) { \
+    if (block_x() < args.second.first_block) {                            \
+      stream<First>(args.first);                                          \
+    } else {                                                              \
+      stream<Second>(args.second);                                        \
+    }                                                                     \
   }
-RF_STREAM_PAIR(q4_k_q6_k, formats::Q4K, formats::Q6K)
-RF_STREAM_PAIR(q5_k_q6_k, formats::Q5K, formats::Q6K)
+RF_FORMAT_PAIRS(RF_STREAM_PAIR)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -420,20 +420,21 @@ constexpr uint32_t kStagedBytes = StagedPiece<Strip<Block>>::kBytes;
                         many_shape(ManyKind::kind, kStagedBytes<Block>).threads()) { \
     stream_many<Block, ManyKind::kind>(args);                                        \
   }
-#define RF_STREAM_MANY(name, Block)         \
-  RF_STREAM_MANY_KIND(name, Block, rows_8)  \
-  RF_STREAM_MANY_KIND(name, Block, rows_16) \
-  RF_STREAM_MANY_KIND(name, Block, rows_32) \
-  RF_STREAM_MANY_KIND(name, Block, wide_8)  \
-  RF_STREAM_MANY_KIND(name, Block, wide_16) \
+#define RF_STREAM_MANY(name, Block)                                                                 \
+  static_assert(many_order(DType::name) == many_order(Strip<Block>::kWide, Strip<Block>::kScales)); \
+  RF_STREAM_MANY_KIND(name, Block, rows_8)                                                          \
+  RF_STREAM_MANY_KIND(name, Block, rows_16)                                                         \
+  RF_STREAM_MANY_KIND(name, Block, rows_32)                                                         \
+  RF_STREAM_MANY_KIND(name, Block, wide_8)                                                          \
+  RF_STREAM_MANY_KIND(name, Block, wide_16)                                                         \
   RF_STREAM_MANY_KIND(name, Block, wide_32)
 RF_STRIP_FORMATS(RF_STREAM_MANY)
 
 // Weights of two formats that share their inputs.
-#define RF_STREAM_MANY_PAIR(name, First, Second, kind)                               \
+#define RF_STREAM_MANY_PAIR(a, b, First, Second, kind)                               \
   static_assert(many_shape(ManyKind::kind, kStagedBytes<First>).threads() ==         \
                 many_shape(ManyKind::kind, kStagedBytes<Second>).threads());         \
-  RF_HOPPER_ALONE_EARLY(stream_many_##name##_##kind, StreamPairArgs,                 \
+  RF_HOPPER_ALONE_EARLY(stream_many_##a##_##b##_##kind, StreamPairArgs,              \
                         many_shape(ManyKind::kind, kStagedBytes<First>).threads()) { \
     if (block_x() < args.second.first_block) {                                       \
       stream_many<First, ManyKind::kind>(args.first);                                \
@@ -441,11 +442,10 @@ RF_STRIP_FORMATS(RF_STREAM_MANY)
       stream_many<Second, ManyKind::kind>(args.second);                              \
     }                                                                                \
   }
-#define RF_STREAM_MANY_PAIRS(name, First, Second)   \
-  RF_STREAM_MANY_PAIR(name, First, Second, rows_8)  \
-  RF_STREAM_MANY_PAIR(name, First, Second, rows_16) \
-  RF_STREAM_MANY_PAIR(name, First, Second, rows_32)
-RF_STREAM_MANY_PAIRS(q4_k_q6_k, formats::Q4K, formats::Q6K)
-RF_STREAM_MANY_PAIRS(q5_k_q6_k, formats::Q5K, formats::Q6K)
+#define RF_STREAM_MANY_PAIRS(a, b, First, Second)   \
+  RF_STREAM_MANY_PAIR(a, b, First, Second, rows_8)  \
+  RF_STREAM_MANY_PAIR(a, b, First, Second, rows_16) \
+  RF_STREAM_MANY_PAIR(a, b, First, Second, rows_32)
+RF_FORMAT_PAIRS(RF_STREAM_MANY_PAIRS)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

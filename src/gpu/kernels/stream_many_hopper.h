@@ -12,11 +12,15 @@
 
 namespace rocmforge::gpu {
 
-// The order of prepared inputs, which is the order in which a format's lanes decode its weights; it follows from
-// Strip<Block>'s kWide and kScales.
+// The order of prepared inputs, which is the order in which a format's lanes decode its weights.
 enum class ManyOrder : uint32_t { wide, narrow, narrow_two_scales };
 inline constexpr uint32_t kManyOrders = 3;  // weights with one input may need all of them
 
+// By Strip<Block>'s kWide and kScales.
+constexpr ManyOrder many_order(bool is_wide, uint32_t n_scales) {
+  return is_wide ? ManyOrder::wide : n_scales == 2 ? ManyOrder::narrow_two_scales : ManyOrder::narrow;
+}
+// The same without the device's headers; a format whose Strip says otherwise does not compile.
 constexpr ManyOrder many_order(DType dtype) {
   switch (dtype) {
     case DType::q4_k:

@@ -294,25 +294,22 @@ RF_DEVICE void stream_rows(const RowsArgs&) {}
   RF_STREAM_ROWS_OF(name, Block, 32) \
   RF_STREAM_ROWS_OF(name, Block, 64) \
   RF_STREAM_ROWS_OF(name, Block, 128)
-RF_STREAM_ROWS(q4_k, formats::Q4K)
-RF_STREAM_ROWS(q5_k, formats::Q5K)
-RF_STREAM_ROWS(q6_k, formats::Q6K)
+RF_ROWS_FORMATS(RF_STREAM_ROWS)
 
 // Weights of two formats that share their inputs.
-#define RF_STREAM_ROWS_PAIR_OF(name, First, Second, rows)                                \
-  RF_HOPPER_ALONE_EARLY(stream_rows_##name##_##rows, RowsPairArgs, rows_threads(rows)) { \
-    touch<kRowsWarps<rows>>(args);                                                       \
-    if (block_x() < args.second.first_block) {                                           \
-      stream_rows<First, rows>(args.first);                                              \
-    } else {                                                                             \
-      stream_rows<Second, rows>(args.second);                                            \
-    }                                                                                    \
+#define RF_STREAM_ROWS_PAIR_OF(a, b, First, Second, rows)                                   \
+  RF_HOPPER_ALONE_EARLY(stream_rows_##a##_##b##_##rows, RowsPairArgs, rows_threads(rows)) { \
+    touch<kRowsWarps<rows>>(args);                                                          \
+    if (block_x() < args.second.first_block) {                                              \
+      stream_rows<First, rows>(args.first);                                                 \
+    } else {                                                                                \
+      stream_rows<Second, rows>(args.second);                                               \
+    }                                                                                       \
   }
-#define RF_STREAM_ROWS_PAIR(name, First, Second)  \
-  RF_STREAM_ROWS_PAIR_OF(name, First, Second, 32) \
-  RF_STREAM_ROWS_PAIR_OF(name, First, Second, 64) \
-  RF_STREAM_ROWS_PAIR_OF(name, First, Second, 128)
-RF_STREAM_ROWS_PAIR(q4_k_q6_k, formats::Q4K, formats::Q6K)
-RF_STREAM_ROWS_PAIR(q5_k_q6_k, formats::Q5K, formats::Q6K)
+#define RF_STREAM_ROWS_PAIR(a, b, First, Second)  \
+  RF_STREAM_ROWS_PAIR_OF(a, b, First, Second, 32) \
+  RF_STREAM_ROWS_PAIR_OF(a, b, First, Second, 64) \
+  RF_STREAM_ROWS_PAIR_OF(a, b, First, Second, 128)
+RF_FORMAT_PAIRS(RF_STREAM_ROWS_PAIR)
 
 }  // namespace rocmforge::gpu::RF_KERNELS

@@ -12,11 +12,14 @@
 #include <cstdint>
 
 #include "gpu/kernels/stream_many_hopper.h"
+#include "gpu/packed/lists.h"
 
 namespace rocmforge::gpu {
 
 constexpr bool has_rows_kernels(DType dtype) {
-  return dtype == DType::q4_k || dtype == DType::q5_k || dtype == DType::q6_k;
+#define RF_OR_FORMAT(name, Block) || dtype == DType::name
+  return false RF_ROWS_FORMATS(RF_OR_FORMAT);
+#undef RF_OR_FORMAT
 }
 inline constexpr uint32_t kRowsMinRows = 17, kRowsMaxRows = 128;
 constexpr uint32_t rows_at_once(uint32_t n_rows) {  // of the kernel for this many rows

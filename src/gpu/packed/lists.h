@@ -17,6 +17,18 @@
   X(iq4_xs, formats::Iq4Xs) \
   X(mxfp4, formats::Mxfp4)
 
+// Of these, the formats whose products are exact in halves (packed/exact_strips.h): kernels for 17 rows and more.
+#define RF_ROWS_FORMATS(X) \
+  X(q4_k, formats::Q4K)    \
+  X(q5_k, formats::Q5K)    \
+  X(q6_k, formats::Q6K)
+
+// Pairs of formats that streaming kernels multiply at once where they share their inputs, as the files of mixed formats
+// have them: X(suffix of the first, of the second, block types).
+#define RF_FORMAT_PAIRS(X)                  \
+  X(q4_k, q6_k, formats::Q4K, formats::Q6K) \
+  X(q5_k, q6_k, formats::Q5K, formats::Q6K)
+
 #define RF_STRIPLESS_FORMATS(X) \
   X(q1_0, formats::Q1_0)        \
   X(q2_0, formats::Q2_0)        \

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/generator.h"
+#include "grammar/vocabulary_constraints.h"
 #include "kv/page.h"
 #include "support/golden_check.h"
 #include "support/token_loop.h"
@@ -333,6 +334,36 @@ TEST(RecurrentMemory, StreamedLayersGiveTheSameAnswers) {
     while (core.has_work()) core.step();
     EXPECT_EQ(collector.tokens(), expected);
   }
+}
+
+// A state cannot go back: where the choice of a token takes long, the step waits for it.
+TEST(RecurrentMemory, AChoiceThatTakesLongIsWaitedFor) {
+  NEED_VARIANT(path, "qwen35");
+  TokenLoop loop(path);
+  const tokenizer::Tokenizer& tokenizer = **loop.model().tokenizer();
+  grammar::VocabularyConstraints constraints(tokenizer);
+  const auto constraint = constraints.compile({.notation = grammar::Notation::regex, .text = "[^ab\\n]*"}).value();
+  const auto answers = [&](const SideWorkLimits& limits) {
+    SchedulerOptions options{
+        .n_pages = 16, .n_context = 256, .max_running = 4, .max_step_tokens = 64, .max_step_outputs = 4};
+    divide_cache(options, CacheUnits::of(loop.plan(), KvType::f16), 1ull << 40, 90);
+    EXPECT_GT(options.n_states, 0u);
+    EngineCore core(loop.plan(), options, KvType::f16, system_clock(), {.side_work = limits});
+    std::vector<Collector> collectors(3);
+    for (uint64_t i = 0; i < collectors.size(); i++) {
+      GenerationRequest request{.prompt = loop.tokens(30, static_cast<uint32_t>(i)), .sampling = testing::greedy()};
+      if (i > 0) request.constraint = ConstraintChoice{constraint, constraints.vocabulary()};
+      core.accept(std::make_unique<LiveRequest>(RequestId(i + 1), std::move(request), 20, collectors[i].receiver(),
+                                                tokenizer, system_clock()()));
+    }
+    while (core.has_work()) core.step();
+    std::vector<std::vector<TokenId>> out;
+    for (const Collector& collector : collectors) out.push_back(collector.tokens());
+    return out;
+  };
+  const auto at_once = answers({.slow = std::chrono::hours(1)});
+  EXPECT_GT(at_once[1].size(), 1u);
+  EXPECT_EQ(answers({.slow = Duration(-1), .wary = std::chrono::hours(1), .of_step = Duration(0)}), at_once);
 }
 
 // A generator keeps states from one prompt to the next, as chat does.

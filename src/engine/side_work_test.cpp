@@ -147,7 +147,9 @@ TEST(ConstrainedRequests, NobodyElseWaitsForAGrammar) {
   const auto engine = story_engine({.side_work = kAlwaysBeside});
   grammar::VocabularyConstraints constraints(engine->tokenizer());
   const auto constraint =
-      constraints.compile({.notation = grammar::Notation::regex, .text = "[a-zA-Z ,.\"'!?\n-]*"}).value();
+      constraints
+          .compile({.notation = grammar::Notation::gbnf, .text = "root ::= word*\nword ::= [a-zA-Z ,.\"'!?\\n-]{1,40}"})
+          .value();
   const auto request = [&](bool is_plain, uint32_t n_tokens) {
     GenerationRequest out;
     out.prompt = engine->tokenizer().encode("Once upon a time", {.add_bos = true}).value();
@@ -157,27 +159,31 @@ TEST(ConstrainedRequests, NobodyElseWaitsForAGrammar) {
     if (!is_plain) out.constraint = ConstraintChoice{.constraint = constraint, .vocabulary = constraints.vocabulary()};
     return out;
   };
-  const auto match = [&](size_t n_bytes) {
+  std::atomic<bool> is_held = false;
+  const auto match = [&](const std::string& text) {
+    grammar::Matcher matcher(constraint);
     const TimePoint begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(grammar::Matcher(constraint).accept(std::string(n_bytes, 'a')).value(), n_bytes);
+    is_held = true;
+    EXPECT_EQ(matcher.accept(text).value(), text.size());
+    is_held = false;
     return seconds(std::chrono::steady_clock::now() - begin);
   };
-  const size_t n_bytes = static_cast<size_t>(2e6 * 2.0 / match(2'000'000));  // two seconds
+  constexpr size_t kTried = 20'000;
+  const double tried = match(std::string(kTried, 'a'));
+  const std::string long_text(static_cast<size_t>(kTried * 2.0 / tried), 'a');  // two seconds
 
   Collector constrained, late, plain;
   ASSERT_TRUE(engine->submit(request(false, 900), constrained.receiver()).ok());
-  ASSERT_TRUE(constrained.wait_for_tokens(5));
-  std::atomic<bool> is_held = true;
-  std::thread holder([&] {
-    match(n_bytes);
-    is_held = false;
-  });
+  ASSERT_TRUE(constrained.wait_for_tokens(1));
+  std::thread holder([&] { match(long_text); });
+  while (!is_held) std::this_thread::yield();
   std::this_thread::sleep_for(100ms);
   std::thread submits([&] { EXPECT_TRUE(engine->submit(request(false, 4), late.receiver()).ok()); });
   std::this_thread::sleep_for(100ms);
-  ASSERT_TRUE(engine->submit(request(true, 8), plain.receiver()).ok());
+  EXPECT_TRUE(engine->submit(request(true, 8), plain.receiver()).ok());
   EXPECT_EQ(plain.wait().reason, FinishReason::length);
   EXPECT_TRUE(is_held) << "the plain request waited for the grammar";
+  EXPECT_FALSE(constrained.is_finished()) << "too easy";
   holder.join();
   submits.join();
   EXPECT_EQ(late.wait().reason, FinishReason::length);

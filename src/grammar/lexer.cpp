@@ -16,6 +16,7 @@ Lexer::Lexer(Grammar& grammar) : pool_(grammar.pool), grammar_(grammar), n_class
   accept_sets_.push_back({});
   accept_ids_.emplace(0, 0);
   states_.push_back({});
+  accepts_.push_back(0);
   table_.assign(n_classes_, kNoLex);
 }
 
@@ -30,7 +31,7 @@ void Lexer::count_memory() {
   const uint64_t n_mapped =
       ids_.size() + admits_.size() + contains_.size() + closed_.size() + 2 * accept_sets_.size() + derivatives_.size();
   const uint64_t n_bytes = derivatives_.size() * n_classes_ * sizeof(Regex) + table_.size() * sizeof(LexState) +
-                           states_.size() * sizeof(LexStateData) + n_parts_ * sizeof(Parts::value_type) +
+                           states_.size() * (sizeof(Parts) + sizeof(uint32_t)) + n_parts_ * sizeof(Parts::value_type) +
                            n_mapped * kMapEntryBytes;
   if (!memory_.set(n_bytes)) is_exhausted_ = true;
 }
@@ -40,7 +41,7 @@ LexState Lexer::intern(Parts parts) {
   uint64_t hash = 1;
   for (const auto& [t, r] : parts) hash = seeded_hash(hash, static_cast<uint64_t>(t) << 32 | r);
   for (auto [at, end] = ids_.equal_range(hash); at != end; ++at) {
-    if (states_[at->second].parts == parts) return at->second;
+    if (states_[at->second] == parts) return at->second;
   }
   if (states_.size() >= kMaxStates) {
     is_exhausted_ = true;
@@ -64,9 +65,10 @@ LexState Lexer::intern(Parts parts) {
   }
   const auto id = static_cast<LexState>(states_.size());
   n_parts_ += parts.size();
-  states_.push_back({std::move(parts), accepts});
+  states_.push_back(std::move(parts));
+  accepts_.push_back(accepts);
   ByteSet first{};
-  for (const auto& [t, r] : states_.back().parts) {
+  for (const auto& [t, r] : states_.back()) {
     const ByteSet set = pool_.first_bytes(r);
     for (size_t i = 0; i < first.size(); i++) first[i] |= set[i];
   }
@@ -80,7 +82,7 @@ LexState Lexer::intern(Parts parts) {
 
 LexState Lexer::find_next(LexState state, uint8_t byte) {
   Parts parts;
-  for (const auto& [t, r] : states_[state].parts) {
+  for (const auto& [t, r] : states_[state]) {
     const Regex rest = pool_.derivative(r, byte);
     if (rest != kNothing && pool_.is_alive(rest)) parts.emplace_back(t, rest);
   }
@@ -93,7 +95,7 @@ void Lexer::write_next(LexState state, uint8_t byte, LexState after) {
   const auto row = std::span(table_).subspan(size_t{state} * n_classes_, n_classes_);
   row[pool_.class_of(byte)] = after;
   ByteSet same = kAllByteSet;
-  for (const auto& [t, r] : states_[state].parts) pool_.keep_equal_derivatives(same, r, byte);
+  for (const auto& [t, r] : states_[state]) pool_.keep_equal_derivatives(same, r, byte);
   for (uint32_t c = 0; c < n_classes_; c++) {
     if (row[c] == kUnknown && grammar::contains(same, pool_.representative(c))) row[c] = after;
   }
@@ -133,7 +135,7 @@ bool Lexer::begins_with_room(Regex r, Regex one_char, uint32_t n_chars) {
 }
 
 bool Lexer::admits(LexState state, Regex one_char, uint32_t n_chars) {
-  for (const auto& [t, r] : states_[state].parts) {
+  for (const auto& [t, r] : states_[state]) {
     if (begins_with_room(r, one_char, n_chars)) return true;
   }
   // Whether all prefixes of `text` can be continued. Of an unbounded text every place on the way is known then, too.
@@ -195,7 +197,7 @@ bool Lexer::is_closed_under(LexState state, Regex one_char) {
 }
 
 uint32_t Lexer::least_bytes(LexState state, uint32_t t) {
-  for (const auto& [terminal, r] : states_[state].parts) {
+  for (const auto& [terminal, r] : states_[state]) {
     if (terminal == t) return pool_.least_bytes(r);
   }
   return UINT32_MAX;

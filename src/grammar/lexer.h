@@ -33,7 +33,7 @@ class Lexer {
     return known != kUnknown ? known : find_next(state, byte);
   }
   // The id of the set of terminals that may end here. Equal sets have equal ids; 0 is the empty set.
-  uint32_t accepts(LexState state) const { return states_[state].accepts; }
+  uint32_t accepts(LexState state) const { return accepts_[state]; }
   std::span<const uint32_t> accepted(uint32_t accepts) const { return accept_sets_[accepts]; }
   // Whether at least one terminal can continue after each prefix of each text of up to n_chars characters `one_char`.
   // Also false where that takes too long to find out.
@@ -42,7 +42,7 @@ class Lexer {
   bool is_closed_under(LexState state, Regex one_char);
   // The fewest bytes until terminal `t` ends; a large number if `t` is not in the state.
   uint32_t least_bytes(LexState state, uint32_t t);
-  std::span<const std::pair<uint32_t, Regex>> parts(LexState state) const { return states_[state].parts; }
+  std::span<const std::pair<uint32_t, Regex>> parts(LexState state) const { return states_[state]; }
 
   bool is_exhausted() const { return is_exhausted_ || pool_.is_exhausted(); }
   size_t n_states() const { return states_.size(); }
@@ -50,10 +50,6 @@ class Lexer {
  private:
   static constexpr LexState kUnknown = UINT32_MAX;
   using Parts = std::vector<std::pair<uint32_t, Regex>>;  // terminal, its derivative
-  struct LexStateData {
-    Parts parts;
-    uint32_t accepts = 0;
-  };
 
   void count_memory();
   LexState intern(Parts parts);
@@ -71,7 +67,8 @@ class Lexer {
   RegexPool& pool_;
   const Grammar& grammar_;
   uint32_t n_classes_;
-  std::vector<LexStateData> states_;
+  std::vector<Parts> states_;
+  std::vector<uint32_t> accepts_;  // by state
   std::vector<LexState> table_;
   std::unordered_multimap<uint64_t, LexState> ids_;
   std::vector<std::vector<uint32_t>> accept_sets_;

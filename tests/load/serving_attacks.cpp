@@ -178,7 +178,7 @@ void attack_by_recalling(const Program& program) {
 // still wait for a worker while the attack goes on, and not all of the engine's 64 places are taken.
 std::string slow_schema(int seed) {
   std::string out = R"({"type":"object","properties":{)";
-  for (int i = 0; i < 40; i++) {
+  for (int i = 0; i < 100; i++) {
     const auto letter = [&](int n) { return static_cast<char>('a' + n % 26); };
     out += fmt::format(R"({}"k{}_{}":{{"allOf":[{{"type":"string","pattern":"[a-z]*{}[a-z]{{5}}"}},)"
                        R"({{"type":"string","pattern":"[a-z]*{}[a-z]{{6}}"}}]}})",

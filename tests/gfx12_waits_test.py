@@ -18,6 +18,8 @@ def waited(*lines):
 
 READ, WRITE, USE, END = "v_add_nc_u32_e32 v1, s4, v1", "s_mov_b32 s5, 1", "s_add_co_i32 s6, s4, 1", "s_endpgm"
 assert waited(READ, WRITE, USE, END) == [READ, WRITE, WAIT, USE, END]
+OTHER_WAIT = "s_wait_alu 0xfffd"
+assert waited(READ, WRITE, OTHER_WAIT, USE, END) == [READ, WRITE, OTHER_WAIT, WAIT, USE, END], "it waits for something else"
 assert waited(READ, WRITE, "s_nop 0", READ, USE, END) == [READ, WRITE, "s_nop 0", WAIT, READ, USE, END], "one is enough"
 for lines in ((WRITE, USE, READ, END),                       # nobody of the vector unit has read it
               (READ, WRITE, "s_mov_b32 s4, 2", END),         # nobody reads it
@@ -58,7 +60,7 @@ def may_be_old(lines, walk):
         i = Instruction(*lines[line].split(" ", 1)) if " " in lines[line] else Instruction(lines[line], "")
         if i.reads & written:
             return True
-        if i.name == "s_wait_alu":
+        if i.waits:
             written = 0
         read |= i.reads if i.is_vector else 0
         written |= i.writes & read

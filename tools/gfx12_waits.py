@@ -27,6 +27,8 @@ NO_UNIT = re.compile(r"^s_(?:load|buffer_load|store|dcache|icache|prefetch|wait|
                      r"ttrace|incperf|decperf|singleuse)")
 READS_FIRST = re.compile(r"^s_(?:cmp|bitcmp|setreg|addk|mulk|bitset|fmac|cmovk?_|setpc|swappc|set_gpr)")
 WRITES_NOTHING = re.compile(r"^s_(?:cmp|bitcmp|setreg|setpc)")
+# Of s_wait_alu: an even number, or the field by its name.
+WAITS_FOR_SCALARS = re.compile(r"sa_sdst\(0\)|0x[0-9a-f]*[02468ace]\b")
 LEAVES = re.compile(r"^s_(?:setpc|swappc|call)_b64")
 
 
@@ -49,6 +51,7 @@ class Instruction:
         self.is_vector = name.startswith("v_")
         self.is_scalar = name.startswith("s_") and not NO_UNIT.match(name)
         self.leaves = bool(LEAVES.match(name))
+        self.waits = name == "s_wait_alu" and bool(WAITS_FOR_SCALARS.search(operands))
         self.reads = self.writes = 0
         if self.is_scalar:
             sources = operands if READS_FIRST.match(name) else ",".join(parts[1:])
@@ -88,7 +91,7 @@ class Function:
                 self.following[n].append(after)
 
     def lines_that_wait(self):
-        """Before which a wait belongs. What is known of a line only grows from turn to turn, so this ends."""
+        """Before which a wait belongs. The two sets of a line only grow, so the loop ends."""
         read = {n: 0 for n in self.instructions}  # by vector instructions, on any path to it
         written = {n: 0 for n in self.instructions}  # after that by scalar ones, without a wait since
         todo = sorted(self.instructions, reverse=True)
@@ -96,7 +99,7 @@ class Function:
             n = todo.pop()
             i = self.instructions[n]
             read_after = read[n] | (i.reads if i.is_vector else 0)
-            is_waited = i.name == "s_wait_alu" or i.needs_wait(written[n])
+            is_waited = i.waits or i.needs_wait(written[n])
             written_after = (0 if is_waited else written[n]) | (i.writes & read_after)
             for m in self.following[n]:
                 if m is not None and (read_after & ~read[m] or written_after & ~written[m]):

@@ -1,7 +1,7 @@
 // Random lives of a scheduler: arrivals, cancels (also while a step is open), steps that fail as a whole or for one
 // sequence, few pages, any budget. Pages have simulated contents: what a step writes is a hash of everything before it,
-// so a page that was mixed up, overwritten or shared too early is seen by whoever reads it. A state is the hash of all
-// tokens so far: every run must begin from that of the tokens before it. Pages of windowed layers have contents of
+// so a sequence that reads a page finds out if it was mixed up, overwritten or shared too early. A state is the hash of
+// all tokens so far: every run must begin from that of the tokens before it. Pages of windowed layers have contents of
 // their own, which must be right as far as the window of a run's first row reaches.
 //
 // A failing seed is printed; ROCMFORGE_SIMULATION_SEED=N runs it alone. ROCMFORGE_SIMULATION_SEEDS is their number.

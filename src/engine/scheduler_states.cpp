@@ -38,7 +38,7 @@ void Scheduler::begin_state(Sequence& sequence, uint32_t n_to_state) {
   if (end > sequence.n_computed) add_cut(sequence.cuts, end);
 }
 
-// Once for everybody who has come: whoever runs already may go past the point before the newcomer is admitted.
+// Compares every waiting sequence once, on arrival: a running one may pass the common point before it is admitted.
 void Scheduler::cut_where_newcomers_part() {
   for (const auto& waiting : waiting_) {
     if (waiting->is_compared) continue;

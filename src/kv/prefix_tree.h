@@ -9,8 +9,8 @@
 // first.
 //
 // A node holds its page and sometimes the state of recurrent layers after its last position: then a sequence can go on
-// behind it. States are evicted apart from nodes, also from those that sequences hold: whoever reads a state meanwhile
-// holds the slot itself.
+// behind it. States are evicted apart from nodes, also from those that sequences hold: a sequence that reads a state
+// holds the state's slot.
 //
 // Where windowed layers have pages of their own, a node may hold its page of those, too: a sequence can go on behind a
 // node when all nodes that its window reaches have theirs. Such pages are evicted apart from nodes: first those that a

@@ -84,7 +84,7 @@ TEST_F(WeightStoreBudget, APassReadsWhatIsStreamedAndNoMore) {
   };
   const uint64_t before = settle();
   for (int i = 0; i < 5; i++) pass(*weights);
-  // Of three that take turns in two slots, one may still be there when its turn comes again.
+  // Three layers share two cache slots: one of them may still be resident when it is used again.
   const uint64_t n_read = settle() - before;
   EXPECT_LE(n_read, 5 * weights->streamed_bytes());
   EXPECT_GE(n_read, 5 * weights->streamed_bytes() * 2 / 3);
